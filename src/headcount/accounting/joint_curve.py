@@ -8,11 +8,12 @@ Pairs       A convex curve in x that begins at δ = 1 for x = 0 is the curve of 
             B_q) dominates the product of any pairs, whichever direction each of them has (Dong,
             Roth, Su 2019; Zhu, Dong, Wang 2022). It is attained if each release has one pair whose
             two directions have the same curve.
-Grid        A curve is known at some points. Straight lines between these points lie above it. So do
-            straight lines between points of a grid that are computed from them. If δ has the values
-            D_{j−1}, D_j, D_{j+1} at neighboring points with the distances g and h in ε, A has the
-            mass (D_{j−1} − D_j)/(1 − e^−g) − (D_j − D_{j+1})/(e^h − 1) at the middle point. A has
-            the mass of the last D at infinity.
+Grid        A curve is known at some points. Straight lines between these points lie above it. The
+            values at the points of a grid are taken from these lines. Straight lines between the
+            points of the grid lie above the curve, too. If δ has the values D_{j−1}, D_j, D_{j+1}
+            at neighboring points with the distances g and h in ε, A has the mass
+            (D_{j−1} − D_j)/(1 − e^−g) − (D_j − D_{j+1})/(e^h − 1) at the middle point. At infinity,
+            A has the mass of the last D.
 Product     Sums of losses are computed by `losses`, to the private side.
 """
 
@@ -134,7 +135,7 @@ def _mass(
 
 
 def observations_of(curve: PrivacyCurve) -> tuple[Observations, float]:
-    """The independent observations of a release, and its total variation from them.
+    """The independent observations of a release, and its distance from them in total variation.
 
     If a release has a single pair of views, and this pair consists of independent observations,
     these are used. This is more accurate than the curve.
@@ -164,7 +165,8 @@ def moved_observations(noise: MovedLaw, by: int = 1, pairs: int = 1) -> Observat
 
 @dataclass(frozen=True, eq=False)
 class JointAccounts:
-    """All observations of several releases. The name of an observation has the release's place.
+    """All observations of several releases. The name of an observation begins with the place of its
+    release.
 
     If the same observations occur several times, their losses are computed once.
     """

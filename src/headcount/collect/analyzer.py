@@ -2,7 +2,7 @@
 
 A batch is stored when it arrives, so that the shuffler may forget it. Then its messages are opened
 and counted. One transaction stores the counts and the results, and deletes the sealed messages. If
-the process is killed before, the batch is opened again, and nothing was published.
+the process is killed before that, nothing was published, and the batch is opened again.
 
 A survey has one batch. The same batch may arrive any number of times. Another batch of the same
 survey is refused: it could hold fresh noise for the same answers.
@@ -67,7 +67,7 @@ class Analyzer:
     # Surveys ------------------------------------------------------------------------------------
 
     def register(self, document: Document) -> None:
-        """Take the batch of this survey."""
+        """Take the batch of this survey when it comes."""
         if document.key != self._public:
             raise InvalidParameter(
                 f"the survey must be sealed for this analyzer's key {self._public.id}, "
@@ -238,8 +238,8 @@ class Analyzer:
 
 
 def tally_of_people(protocol: Protocol, payload: NDArray[Any], people: int) -> Tally:
-    """The tally of a release. A person whose messages were refused counts with messages of no
-    effect. That is within what a dishonest person can do anyway.
+    """The tally of a release. A person whose messages were refused still counts as one of the
+    people, like somebody whose messages have no effect. A dishonest person can do the same.
 
     If messages are shares of a secret, all of them are needed.
     """

@@ -185,7 +185,7 @@ def _request(method: str, url: str, body: bytes, headers: dict[str, str], asked:
 
 
 def _refusal(reply: Any) -> Refused:
-    """The refusal in a reply. A refusal that may pass is `Unavailable`."""
+    """The refusal in a reply. It is `Unavailable` if the same request may succeed later."""
     try:
         error = reply.json()["error"]
         code, message, hint = (str(error[name]) for name in ("code", "message", "hint"))

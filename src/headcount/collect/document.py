@@ -66,7 +66,7 @@ class Addresses:
 
 
 def release_data(release: Release, slots: int) -> dict[str, Any]:
-    """A release and its bundle size for JSON. Questions stand there with their tasks."""
+    """A release and its bundle size for JSON. Each question has its task."""
     made = release.protocol
     return {
         "questions": [{"id": ask.id, "task": ask.task.to_dict()} for ask in release.asks],
@@ -233,7 +233,7 @@ class Document:
 
     @property
     def local_epsilon(self) -> float:
-        """What is left if the shuffler and the analyzer collude: an ε, or infinity for nothing."""
+        """The ε that is left if the shuffler and the analyzer collude. It may be infinite."""
         return self.waves * sum(release.protocol.local_epsilon for release in self.releases)
 
     # As bytes -------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ def joint_guarantee(
 
 
 def _together(protocols: Sequence[Protocol], budget: Budget, trust: Trust, waves: int) -> Guarantee:
-    """The guarantee of all releases, if bundles had any size."""
+    """The guarantee of all releases if the size of bundles had no limit."""
     if len(protocols) == waves == 1:
         return protocols[0].guarantee
     crowd = min((made.crowd for made in protocols), key=lambda one: one.honest)
@@ -380,8 +380,9 @@ def _fitted(
 ) -> Guarantee:
     """The guarantee if noise is drawn again until it fits.
 
-    Noise does not depend on values. So the views of all releases are conditioned on one event, that
-    the noise of all people fits everywhere. Its complement has at most the sum of probabilities.
+    Noise does not depend on values. So the views of all releases are conditioned on one event: the
+    noise of all people fits in all releases. The probability that some noise does not fit is at
+    most the sum of the probabilities of all people, releases and waves.
     """
     redrawn = waves * math.fsum(
         made.guarantee.honest * made.randomizer.overflow(size)

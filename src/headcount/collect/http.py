@@ -74,8 +74,8 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 async def body_of(request: Request, *, seconds: float, exact: int = 0, most: int = 0) -> bytes:
-    """The body of a request, complete within a number of seconds. Its length must be stated, and be
-    `exact`, or at most `most`.
+    """The body of a request, which must be complete within a number of seconds. Its length must be
+    stated. It must be `exact`, or at most `most` if `exact` is 0.
     """
     length = request.headers.get("content-length")
     if length is None or not length.isdecimal():

@@ -54,7 +54,7 @@ class PublicKey:
 
     @classmethod
     def from_dict(cls, document: Any) -> "PublicKey":
-        """The key that `to_dict` wrote. Its id must fit."""
+        """The key that `to_dict` wrote. Its id must belong to it."""
         try:
             made = cls(bytes.fromhex(document["public"]))
             same = document["id"] == made.id

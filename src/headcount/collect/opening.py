@@ -20,7 +20,7 @@ from headcount.core.errors import InvalidValue
 from headcount.core.messages import Alphabet, Messages
 
 _PART = 4096  # messages that a process opens at a time
-_FEW = 2000  # so many messages are opened here, since starting processes takes longer
+_FEW = 2000  # up to this many messages are opened here: starting processes takes longer
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def open_batch(
     step = _PART * batch.size
     parts = [batch.messages[at : at + step] for at in range(0, len(batch.messages), step)]
     if processes > 1 and len(batch) > _FEW:
-        # A server has threads, and a forked copy of a locked thread would hang.
+        # A server has threads. In a forked process, the locks of its threads would stay locked.
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
             opened = list(pool.map(opener, parts))
     else:

@@ -1,9 +1,9 @@
 """A store in PostgreSQL. Its tables are in the schema `collect`.
 
-PostgreSQL was not made to forget. As long as a survey is open, `ctid` and `xmin` show the order in
-which responses came. After closing, `VACUUM FULL` rewrites the tables, but the write-ahead log and
-its archives keep sealed responses until they are recycled. `docs/collection.md` says how to limit
-this. A server that must not remember should use SQLite.
+PostgreSQL keeps traces of arrivals and of deleted rows. As long as a survey is open, `ctid` and
+`xmin` show the order in which responses came. After closing, `VACUUM FULL` rewrites the tables, but
+the write-ahead log and its archives keep sealed responses until they are recycled.
+`docs/collection.md` says how to limit this. SQLite leaves far fewer traces.
 """
 
 import threading

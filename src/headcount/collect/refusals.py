@@ -20,7 +20,7 @@ class Refused(HeadcountError):
 
 
 class WrongSize(Refused):
-    """A body has another size than every response of the survey has."""
+    """The body does not have the size that all responses of the survey have."""
 
     code = "wrong-size"
 

@@ -5,9 +5,9 @@
 
 A survey is *open* until it is closed: by a command, at a time, or at a number of responses. Closing
 is one transaction. It reads the responses, adds the noise messages that the protocols ask for,
-permutes all messages, writes this batch, and deletes the responses. The batch that was written is
-the one that is sent, however often: fresh noise for the same answers would spend the budget twice.
-When the analyzer has acknowledged the batch, it is deleted too.
+permutes all messages, writes this batch, and deletes the responses. Only this batch is ever sent,
+however often: fresh noise for the same answers would spend the budget twice. When the analyzer has
+acknowledged the batch, it is deleted too.
 
 The shuffler stores neither addresses nor times. It cannot read what it stores.
 """
@@ -370,7 +370,7 @@ class Shuffler:
         return SealedBatch(people, size, messages[order].tobytes())
 
     def _noise(self, document: Document, people: int) -> tuple[list[bytes], bool]:
-        """The noise messages, sealed like everybody's, and whether they replace everybody's."""
+        """The noise messages, sealed like those of people, and whether they replace those."""
         key, alone = document.key.key, False
         sealed: list[bytes] = []
         for number, release in enumerate(document.releases):

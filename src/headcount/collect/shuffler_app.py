@@ -23,7 +23,7 @@ from headcount.collect.shuffler import Clock, Outcome, Sent, Shuffler, Status
 
 _MOST_TOGETHER = 512  # responses in one transaction
 _TICK = 1.0  # seconds between two looks at what is due
-_LONGEST = 15.0  # the same, if the analyzer cannot be reached
+_LONGEST = 15.0  # the most seconds between two looks, if the analyzer cannot be reached
 
 
 class Writer:

@@ -26,7 +26,7 @@ class Store(Protocol):
     bytes_type: ClassVar[str]  # the type of a column of bytes
     place_type: ClassVar[str]  # the type of a place: a key by which rows are ordered on the disk
     table_end: ClassVar[str]  # the end of a CREATE TABLE statement
-    largest_row: ClassVar[int]  # bytes in a row whose place in the file does not show its age
+    largest_row: ClassVar[int]  # bytes; the place of a longer row in the file would show its age
 
     @property
     def shown(self) -> str:

@@ -22,8 +22,8 @@ _NONE = np.datetime64("NaT", "us")
 class Calendar:
     """Dates, which are counted in days ("D"), or times, which are counted in seconds ("s").
 
-    A time belongs to the day or second that contains it. It is read without its time zone, as the
-    clocks in this zone show it.
+    A time belongs to the day or second that contains it. Its time zone is ignored: the time is
+    read as clocks in that zone show it.
     """
 
     unit: Unit

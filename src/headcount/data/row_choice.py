@@ -157,8 +157,8 @@ def _smallest(whole: _Keyed, most: int) -> NDArray[np.intp] | None:
 def _ordered(
     whole: _Keyed, persons: NDArray[np.integer], some: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Some rows in the order of persons and keys, and a mask of the rows whose order compared with
-    the next row is not decided.
+    """Some rows in the order of persons and keys, and a mask of the rows that are tied with the
+    next row.
     """
     further = whole.further
     columns = [persons, whole.keys] if further is None else [persons, whole.keys, further]

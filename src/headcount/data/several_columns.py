@@ -27,8 +27,8 @@ _AS_IT_IS = Reading()
 
 @dataclass(frozen=True)
 class SeveralColumns(Cleaning):
-    """How several columns become one value. `sides` says how each of them is cleaned. The function
-    `cleaning_of` makes it.
+    """How several columns become one value. `sides` says how each of them is cleaned. Make one
+    with `cleaning_of`.
     """
 
     sides: tuple[Cleaning, ...] = ()
@@ -46,7 +46,7 @@ class SeveralColumns(Cleaning):
         return " and ".join(f"{side.allowed} in {side.column!r}" for side in self.sides)
 
     def clean_batch(self, batch: "pyarrow.RecordBatch", first: int = 0) -> Cleaned:
-        """The encoded values of the rows in which no column lacks a value that it must have."""
+        """The encoded values of the rows that the cleaning of every column keeps."""
         cleaned = [side.clean_batch(batch, first) for side in self.sides]
         masks = [one.kept for one in cleaned if one.kept is not None]
         kept = np.logical_and.reduce(masks) if masks else None
@@ -116,8 +116,8 @@ def cleaning_of(
     """How to clean a column (see `cleaning`), a table's columns of rows and of columns, or columns
     of 0 and 1 for boxes.
 
-    For a table, a value of `missing` that is filled in must be a label of the rows or of the
-    columns. It is filled in where it is a label. For boxes, it must be 0 or 1.
+    For a table, `missing` may be a label of the rows or of the columns. It is filled in on each
+    side that has this label. For boxes, a value that is filled in must be 0 or 1.
     """
     if isinstance(column, str):
         return cleaning(column, task, missing=missing, outside=outside, bins=bins, reading=reading)

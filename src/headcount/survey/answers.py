@@ -23,7 +23,7 @@ NO = ("no", "n", "false", "0", "0.0")
 
 
 class Asked(Protocol):
-    """What has to be known about a question to read its answers."""
+    """What is needed of a question to read its answers."""
 
     @property
     def id(self) -> str: ...
@@ -42,7 +42,7 @@ class Asked(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Answers in any form: the distinct answers, and the number of each row's answer among them."""
+    """Answers in any form. `rows` has the place of each row's answer in the list `distinct`."""
 
     distinct: list[Any]
     rows: NDArray[np.intp]
@@ -71,7 +71,8 @@ class Given:
     ) -> NDArray[np.int64]:
         """The code of each answer, and `skipped` for rows without an answer.
 
-        An answer is refused if its code is None, and so are rows without one if `skipped` is None.
+        An answer is refused if its code is None. A row without an answer is refused if `skipped` is
+        None.
         """
         codes = [skipped if _is_missing(one) else code(one) for one in self.distinct]
         found = np.array([-1 if one is None else one for one in codes], dtype=np.int64)[self.rows]
@@ -158,7 +159,7 @@ def _tick(answer: Any) -> int | None:
 def numbers_given(
     question: Asked, answers: Any, low: float, high: float, *, whole: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The answers as numbers, and which rows have no answer. Their number is `low`."""
+    """The answers as numbers, and which rows have no answer. Such rows have the number `low`."""
     numbers = _floats(answers)
     if numbers is None:  # some answers are text
         given = Given.of(answers)

@@ -42,8 +42,8 @@ class Ask:
 
     The errors of questions are proportional to their weights. So a question of weight 3 may have
     three times the error of a question of weight 1. Errors are compared as shares of the possible
-    range: people among all people, or a mean within its bounds. A `protocol` with its `options` is
-    chosen by the design unless it is given.
+    range. The range of a number of people is the number of all people. The range of a mean is the
+    distance between its bounds. If `protocol` is None, the design chooses the protocol.
     """
 
     id: str
@@ -73,7 +73,7 @@ class AskedTable:
 
     @property
     def ask(self) -> Ask:
-        """The table as a question. It may have the larger error of the two."""
+        """The table as a question. Its weight is the larger one of the two weights."""
         sides = (_labels(self.rows), _labels(self.columns))
         return Ask(self.id, Table(*sides), max(self.rows.weight, self.columns.weight))
 
@@ -100,15 +100,15 @@ def _labels(ask: Ask) -> list[int | str]:
 class Release:
     """One release. It answers the questions with these ids.
 
-    At least `asked` people answer it. In local trust, these are only some of the people: a share
-    of them, whom their devices choose at random.
+    At least `asked` people answer it. In local trust, only a share of the people answer it. The
+    device of each person decides at random.
     """
 
     ids: tuple[str, ...]
     protocol: Protocol
     asked: int
     asks: tuple[Ask, ...] = field(repr=False)
-    share: int = LINE  # the share of people who answer it, over `LINE`
+    share: int = LINE  # divided by `LINE`: the share of people who answer it
     expected: int = 0  # how many people answer it on average
     users: int = 0  # how many people are in the crowd
 
@@ -167,7 +167,7 @@ class Release:
 
     @property
     def _scale(self) -> float:
-        """By which number an error about those asked is multiplied for the whole crowd."""
+        """The factor that turns an error about those asked into one about the whole crowd."""
         return 1.0 if is_average(self.protocol.task) else self.users / self.expected
 
     @property
@@ -213,8 +213,8 @@ def _one_number(estimate: Estimate, task: Task, at: int) -> Estimate:
 class Design:
     """All releases of a survey, and what they promise together.
 
-    In local trust, each person answers `questions_each` questions. In other trust models, everybody
-    answers all questions.
+    In local trust, each person answers at most `questions_each` questions. In other trust models,
+    everybody answers all questions.
     """
 
     trust: Trust
@@ -288,7 +288,7 @@ class Design:
 
     @property
     def redrawn(self) -> float:
-        """A bound on the probability that anybody's noise does not fit, in all waves."""
+        """A bound on the probability that somebody's noise does not fit in some wave."""
         overflow = math.fsum(
             one.protocol.randomizer.overflow(slots)
             for one, slots in zip(self.releases, self.slots_of, strict=True)
@@ -312,7 +312,7 @@ class Design:
 
 
 def _slots(protocol: Protocol, allowed: float) -> int:
-    """The smallest bundle whose noise does not fit with at most this probability."""
+    """The smallest bundle size for which noise fails to fit with at most this probability."""
     randomizer = protocol.randomizer
     if randomizer.fixed_messages is not None:
         return randomizer.fixed_messages

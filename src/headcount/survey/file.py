@@ -78,7 +78,7 @@ def read(text: str, name: str = "the survey") -> Survey:
 
 
 def survey_from(data: Mapping[str, Any]) -> Survey:
-    """The survey of a document of `survey_data`."""
+    """The survey that `survey_data` turned into data."""
     checks.instance("data", data, Mapping)
     return _survey(data, _Lines("the survey", {}))
 
@@ -111,8 +111,8 @@ def survey_data(survey: Survey) -> dict[str, Any]:
 class _Lines:
     """The lines of a file: where each table begins, and where each of its keys is.
 
-    A table is named by its heading and its number, such as ("question", 2). Its own line has the
-    key "".
+    A table is named by its heading and its number, such as ("question", 2). The line of its
+    heading has the key "".
     """
 
     name: str
@@ -161,7 +161,7 @@ def _plain_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _after(line: str, mark: str, depth: int) -> tuple[str, int]:
-    """Which long text, and how many lists, are still open after a line."""
+    """The marks of the long text that is open after a line, and the number of open lists."""
     heading = not mark and not depth and _HEADER.match(line)
     at = 0
     while at < len(line) and not heading:
@@ -360,7 +360,7 @@ def _check_keys(
     heading: str,
     number: int,
 ) -> None:
-    """Refuse keys that nobody would read. The nearest known key is suggested."""
+    """Refuse unknown keys, and suggest the nearest known key."""
     for key in given:
         if key in known:
             continue

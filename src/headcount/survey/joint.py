@@ -1,10 +1,12 @@
 """The privacy of all answers of one person together.
 
 The curve of a release is the largest divergence over all its neighboring pairs, in both directions.
-So the composition of these curves covers every combination of answers and directions. If the pair
-of each release has the same curve in both directions, this composition is attained: every question
-may be answered in every way, whatever the answers to other questions are. Then the joint guarantee
-is exact. Otherwise it is an upper bound. Messages of one person must not be linked.
+So the composition of these curves covers every combination of answers and directions. Every such
+combination is possible, since the answer to a question does not limit the answers to others. So the
+composition is attained if the pair of each release has the same curve in both directions. Then the
+joint guarantee is exact. Otherwise it is an upper bound.
+
+All of this holds only if the messages of one person cannot be linked.
 """
 
 import math
@@ -23,7 +25,7 @@ _SYMMETRIC = (
     "shuffle.fake-users", "shuffle.tree", "shuffle.margins",
 )  # fmt: skip
 _SAFE = 1 + 1e-12
-_NEARLY = 1 - 1e-10  # a larger part of the budget is stated as the whole budget
+_NEARLY = 1 - 1e-10  # an ε above this part of the budget is stated as the whole budget
 
 
 def pure_sum(protocols: Sequence[Protocol], waves: int) -> float:
@@ -91,8 +93,8 @@ def reliance(protocols: Sequence[Protocol]) -> str:
 def _is_symmetric(protocol: Protocol) -> bool:
     """Whether the largest divergence is that of one pair of views, in both directions.
 
-    A curve of which only one point is known, as that of boxes with a limit on ticks, is no pair of
-    views.
+    A `PointCurve` has only one known point. It does not belong to one pair of views. Boxes with a
+    limit on ticks have such a curve.
     """
     known = protocol.guarantee.exact and not isinstance(protocol.curve, PointCurve)
     return known and protocol.name in _SYMMETRIC

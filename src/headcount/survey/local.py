@@ -1,15 +1,18 @@
 """Surveys in local trust: everybody answers some of the releases.
 
 Each person answers s of R releases, each with ε/s. Release r is answered by a share π_r of the
-people, with Σπ_r = s. A device draws its releases without regard to any value: it draws a number u
-below 2^32, and answers all releases in whose part of the line from 0 to s·2^32 one of the numbers
-u, u + 2^32, u + 2·2^32, … lies. Which releases a person answers is public, so no amplification by
-sampling is claimed.
+people, with Σπ_r = s. The releases divide the line from 0 to s·2^32 into parts, and the part of
+release r has the length π_r·2^32. A device draws a number u below 2^32, without regard to any
+value. It answers each release in whose part one of the numbers u, u + 2^32, u + 2·2^32, … lies.
+Which releases a person answers is public, so no amplification by sampling is claimed.
 
-If a person asked has the variance v for a share, and the share is f, the error about the crowd of n
-people has the variance v/(nπ) + f(1−f)·(1/(nπ) − 1/n)·n/(n−1). The second part comes from who was
-asked. It belongs to every interval, also without sampling from a population. Shares π_r and s are
-chosen so that the largest error relative to its weight is the smallest.
+Let f be a share of the crowd of n people, and let v be the variance of the noise of one person in
+such a share. Then the error about the crowd has the variance
+v/(nπ) + f(1−f)·(1/(nπ) − 1/n)·n/(n−1). The second part comes from who was asked. Every interval
+includes it, even if the crowd is not seen as a sample of a population.
+
+A relative error is an error divided by its weight. s and the shares π_r are chosen such that the
+largest relative error is as small as possible.
 """
 
 import math
@@ -33,8 +36,8 @@ from headcount.protocols.registry import protocol, protocol_class, protocol_name
 from headcount.survey.design import LINE, Ask, Design, Release
 from headcount.survey.joint import NEIGHBORS
 
-_FEWEST = 2  # a release is answered by about this many people or more, if there are enough
-_DEVIATIONS = 6.0  # a release is answered by fewer people than `asked` with probability 1e-9
+_FEWEST = 2  # on average, at least this many people answer a release, if there are enough
+_DEVIATIONS = 6.0  # fewer people than `asked` answer a release with probability 1e-9
 _NAMES = {
     "count": ("local.randomized-response",),
     "boxes": ("local.some-boxes",),
@@ -44,7 +47,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class _Choice:
-    """A protocol for a release, if everybody answered it with this ε."""
+    """The protocol that a release of these questions would have with a given ε."""
 
     asks: tuple[Ask, ...]
     built: Protocol
@@ -95,7 +98,7 @@ def of_wave(budget: Budget, waves: int) -> float:
 def promised(
     releases: Sequence[Release], each: int, budget: Budget, waves: int
 ) -> tuple[Guarantee, PrivacyCurve]:
-    """A person answers any `each` of the releases. So the largest ε are added."""
+    """The guarantee if a person answers any `each` of the releases: the largest ε are added."""
     local = sorted((one.protocol.local_epsilon for one in releases), reverse=True)[:each]
     epsilon = min(math.fsum(local) * (1 + 1e-12), budget.epsilon)
     curve: PrivacyCurve = PointCurve(epsilon, 0.0)
@@ -151,7 +154,7 @@ def _chosen(asks: tuple[Ask, ...], budget: Budget, crowd: Crowd) -> _Choice:
 
 
 def _least_share(releases: int, each: int, users: int) -> float:
-    """The smallest share of people who answer a release, so that somebody answers it."""
+    """The smallest share of people that a release may have. Then somebody answers it."""
     if users * each < releases:
         raise Infeasible(
             f"{releases} releases need at least {releases} people, got {users}",
@@ -167,8 +170,8 @@ def _share(choice: _Choice, error: float, users: int, least: float) -> float:
 
 
 def _error(choices: Sequence[_Choice], each: int, users: int, least: float) -> float:
-    """The smallest relative error of all releases if everybody answers `each` of them."""
-    # The error cannot be smaller than if everybody answered.
+    """The smallest error that all releases can have if everybody answers `each` of them."""
+    # This would be the error if everybody answered everything. It cannot be smaller.
     low = max(math.sqrt(one.noise / users) for one in choices)
     high = 1e6 * low
     for _ in range(100):
@@ -192,7 +195,7 @@ def _whole_shares(shares: Sequence[float], each: int) -> list[int]:
 
 
 def _release(choice: _Choice, share: int, crowd: Crowd) -> Release:
-    """The release for this share of the people. It may be answered by a few people less."""
+    """The release for this share of the people. `asked` allows for a few people fewer."""
     part = share / LINE
     expected = max(1, round(crowd.users * part))
     missing = _DEVIATIONS * math.sqrt(crowd.users * part * (1 - part))
@@ -207,15 +210,15 @@ def drawn_releases(design: Design, places: NDArray[np.uint64]) -> list[NDArray[n
     ends = [0, *accumulate(int(one.share) for one in design.releases)]
     found = []
     for low, high in pairwise(ends):
-        # A number u + k·2^32 lies between the ends for some k.
+        # The first number u + k·2^32 from `low` on must be below `high`.
         first = -(-(low - places.astype(np.int64)) // LINE)
         found.append(places.astype(np.int64) + first * LINE < high)
     return found
 
 
 def dealt(users: int, source: Source) -> NDArray[np.uint64]:
-    """Numbers u for all people, in random order and evenly spread. So each release is answered by
-    its share of the people, up to one person.
+    """Numbers u for all people, in random order and evenly spread. So the number of people who
+    answer a release differs from its share by at most one.
     """
     order = np.argsort(source.integers(users, np.uint64), kind="stable").astype(np.uint64)
     start = int(source.integers(1, np.uint32)[0])

@@ -1,7 +1,7 @@
 """What people read from the distribution of a number: the mean, quantiles, and shares in bins.
 
 If the question is optional, the highest cell of the distribution has the people who did not answer.
-Then everything is read among those below this cell.
+Then all readings are about the people below this cell.
 """
 
 import math
@@ -95,7 +95,7 @@ def _distribution(estimate: Estimate) -> DistributionEstimate:
 def _quantile(
     asked: NumberAsked, share: float, low: float, value: float, high: float, among: str
 ) -> Reading:
-    if asked.exact:  # a cell is a whole number, and the last cell below `high` is one less
+    if asked.exact:  # a cell is a whole number; the last cell below `high` is ⌈high⌉ − 1
         low, value, high = math.floor(low), math.floor(value), max(math.ceil(high) - 1, low)
         value = min(max(value, low), high)
     high = min(high, asked.high)
@@ -112,7 +112,7 @@ def _bin(asked: NumberAsked, at: int, low: float, value: float, high: float, amo
 
 @dataclass(frozen=True, eq=False)
 class _LinearError:
-    """The error of a weighted sum of the cells, and at most `blur` besides."""
+    """The error of a weighted sum of the cells. Its margins are longer by `blur`."""
 
     law: DistributionError
     weights: NDArray[np.float64]
@@ -189,12 +189,13 @@ class _Whole:
 
 @dataclass(frozen=True, eq=False)
 class _Part(_Whole):
-    """Readings among those who answered. a is their share, and the last cell has the others.
+    """Readings among those who answered. Their share is a. The last cell has all other people.
 
-    T(θ) = Σ_c (x_c − θ)·s_c over the cells c of numbers is 0 for their mean θ, and so is
-    (share in a bin) − θ·a for their share θ in a bin. So T(θ) of the estimates is nothing but
-    error, and θ is possible if this error is (Fieller 1954). Quantiles of those who answered are
-    quantiles of everybody at the share q·a. A part of the error probability is for a.
+    Cell c stands for the number x_c and has the share s_c of the people. If θ is the mean of those
+    who answered, T(θ) = Σ_c (x_c − θ)·s_c over the cells of numbers is 0. If θ is their share in a
+    bin, T(θ) = (share in the bin) − θ·a is 0. So T(θ), computed from estimates, is the error alone.
+    A θ is possible if this error is possible (Fieller 1954). The quantile of those who answered at
+    the share q is the quantile of everybody at q·a. A part of the error probability is for a.
     """
 
     @cached_property
@@ -218,7 +219,7 @@ class _Part(_Whole):
         begin, end = _bin_edges(self.asked, at)
         width, cells = self.asked.grid
         edges = self.asked.low + width * np.arange(cells + 1)
-        # A cell that a bin cuts is partly in the bin: between nothing and all of it.
+        # If an edge of a bin cuts a cell, between none and all of its people are in the bin.
         grain = 1e-9 * width
         inside = ((edges[:-1] >= begin - grain) & (edges[1:] <= end + grain)).astype(np.float64)
         touched = ((edges[1:] > begin + grain) & (edges[:-1] < end - grain)).astype(np.float64)
@@ -231,7 +232,7 @@ class _Part(_Whole):
     def _ratio(
         self, numbers: NDArray[np.float64], least: float, most: float, blur: float
     ) -> tuple[float, float, float]:
-        """The mean of a number of each cell among those who answered, with its interval."""
+        """The mean of `numbers`, one for each cell, among those who answered. With its interval."""
         wrong, drawn = 1 - self.confidence, 0.0
         if self.sampling:  # Hoeffding's inequality, for at most n people
             wrong /= 2
@@ -255,7 +256,7 @@ class _Part(_Whole):
         low, value, high = self._answered(_SPENT * wrong, sampling=False)
         each = 1 - (1 - _SPENT) * wrong
         curve = self._curve
-        if self.sampling:  # the law with more people below an edge has the larger variance
+        if self.sampling:  # the variance grows with the share below an edge, up to one half
             level = min(max(share * high, 1e-9), 0.5)
             margins = self.law.population_margins(level, each)
         else:

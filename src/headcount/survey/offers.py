@@ -1,7 +1,7 @@
 """Offers: protocols for a release, from which the split of the budget chooses one.
 
 All errors here are relative: they are shares of the possible range of the answer, divided by the
-weight of the question. An offer says how private a release is that has a given relative error.
+weight of the question. An offer says how private a release with a given relative error is.
 """
 
 import math
@@ -88,9 +88,9 @@ class Offer(ABC):
 
 @dataclass(frozen=True, eq=False)
 class PoissonOffer(Offer):
-    """Poisson noise of people in every bucket. The error is proportional to the root of its mean.
+    """People add Poisson noise to all buckets. The error is proportional to the root of its mean.
 
-    `curve_of` has the privacy curve of a protocol of this kind with another noise.
+    `curve_of` computes the privacy curve of such a protocol for any law of the noise.
     """
 
     curve_of: Callable[[Protocol, Law], PrivacyCurve] = field(kw_only=True)
@@ -101,7 +101,7 @@ class PoissonOffer(Offer):
         share = math.sqrt(self.sharing)
         budget = Budget(self.budget.epsilon / share, max(self.budget.delta / 2, LEAST_DELTA))
         built = self._built(budget)
-        # Other noises use the same tree.
+        # Protocols with other noise must have the same tree.
         shape = getattr(getattr(built, "tree", None), "fanouts", None)
         if shape is None:
             return built
@@ -162,7 +162,7 @@ class ScaledOffer(Offer):
 
     @cached_property
     def _table(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The logarithms of some errors in ascending order, and of the ε that they need."""
+        """The logarithms of some errors, in ascending order, and those of the ε they need."""
         most = self.budget.epsilon
         tried = np.geomspace(most * _SMALLEST / self.sharing, most, self.points)
         found: list[tuple[float, float]] = []
@@ -183,7 +183,7 @@ class ScaledOffer(Offer):
         return errors, epsilons
 
     def epsilon(self, error: float) -> float:
-        """The ε for this relative error. Beyond the table, ε is inversely proportional to it."""
+        """The ε for this relative error. Beyond the table, ε is proportional to 1/error."""
         errors, epsilons = self._table
         wanted = math.log(error)
         inside = min(max(wanted, float(errors[0])), float(errors[-1]))
@@ -212,7 +212,7 @@ def poisson_noise(built: Protocol) -> float:
 
 
 def least_split(offers: Sequence[Offer], epsilon: float) -> float:
-    """The smallest relative error of all releases if their ε add up to this ε."""
+    """The smallest relative error that all releases can have if their ε add up to `epsilon`."""
 
     def spent(error: float) -> float:
         return math.fsum(offer.epsilon(error) for offer in offers if isinstance(offer, ScaledOffer))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_EPSILON = 30.0
 _LEAST_EPSILON = 1e-3
-_CLOSE = 1.01  # inverse questions are answered to about this factor
+_CLOSE = 1.01  # the answer to an inverse question is exact up to about this factor
 _STEPS = 24
 
 
@@ -29,8 +29,8 @@ _STEPS = 24
 class PlannedAnswer:
     """How exact the answer to one question will be.
 
-    `margin` is half the length of an interval that allows for privacy alone. `with_sampling` allows
-    for sampling from a population, too, for the most uncertain case. Margins are shares of the
+    `margin` is half the length of an interval that allows for privacy alone. `with_sampling` also
+    allows for sampling from a population, in the most uncertain case. Margins are shares of the
     people, or of the range of a mean if `unit` is "number".
     """
 
@@ -47,7 +47,7 @@ class PlannedAnswer:
 
     @property
     def shown(self) -> tuple[str, str]:
-        """Both margins as people write them."""
+        """Both margins as text."""
         return self._text(self.margin), self._text(self.with_sampling)
 
     def _text(self, margin: float) -> str:
@@ -124,7 +124,7 @@ class SurveyPlan:
         size = task.answer_size(self.users) if mean else 1.0
         whole = task.answer_size(self.users)
         margin = self.design.margin(name, self.confidence) / whole
-        # A share is most uncertain at one half, and a mean if all numbers are at the two ends.
+        # The most uncertain share is one half. The most uncertain numbers lie at the two ends.
         deviations = -NormalDist().inv_cdf((1 - self.confidence) / 2)
         drawn = deviations * 0.5 / math.sqrt(self.users)
         return PlannedAnswer(
@@ -258,7 +258,9 @@ class SurveyPlan:
 def needed_epsilon(
     survey: "Survey", margin: float, *, users: int | None = None, confidence: float = 0.95
 ) -> float:
-    """The smallest ε with which all margins from privacy alone are within `margin`, a share."""
+    """The smallest ε with which all margins are within `margin`, which is a share. These margins
+    allow for privacy alone.
+    """
     target, people = checks.share("margin", margin), users or survey.least_people
 
     def worst(epsilon: float) -> float:
@@ -275,8 +277,8 @@ def needed_epsilon(
 
 
 def needed_people(survey: "Survey", margin: float, *, confidence: float = 0.95) -> int:
-    """The least number of people with whom all margins are within `margin`, a share, with privacy
-    and sampling together.
+    """The least number of people with whom all margins are within `margin`, which is a share. These
+    margins allow for privacy and sampling together.
     """
     target = checks.share("margin", margin)
 
@@ -293,8 +295,8 @@ def needed_people(survey: "Survey", margin: float, *, confidence: float = 0.95) 
 def _least(
     worst: Callable[[float], float], target: float, start: float, low: float, high: float
 ) -> float | None:
-    """The least number, to two digits, for which `worst` is at most the target. None if there is
-    no such number. Larger numbers have smaller errors.
+    """About the least number for which `worst` is at most the target. It has few digits. None if
+    there is no such number. `worst` must fall as the number grows.
     """
 
     def fits(value: float) -> bool:
@@ -328,8 +330,8 @@ def _least(
 
 
 def _two_digits(value: float, low: float, high: float) -> float | None:
-    """A number near the value with few digits, strictly between low and high. None if there is
-    none.
+    """A number near the value with few digits, strictly between `low` and `high`. None if there
+    is no such number.
     """
     for digits in (2, 3):
         near = float(f"{value:.{digits}g}")

@@ -89,7 +89,7 @@ class Question(ABC):
 
     @abstractmethod
     def values(self, answers: Any) -> Any:
-        """People's answers as values of the task. A wrong answer is refused by its row."""
+        """People's answers as values of the task. The error for a wrong answer names its row."""
 
     @abstractmethod
     def readings(
@@ -147,7 +147,7 @@ class _Listed(Question):
 
     @cached_property
     def _words(self) -> dict[str, int]:
-        """The number of the bucket of each word that people may give."""
+        """The words that people may give, each with the number of its bucket."""
         return {label: at for at, label in enumerate(self.labels)}
 
     def values(self, answers: Any) -> Any:
@@ -274,10 +274,10 @@ class Scale(_Listed):
 
 @dataclass(frozen=True)
 class Several(Question):
-    """A question that is answered with any of several choices, or with `at_most` of them.
+    """A question that is answered with any of several choices, or with at most `at_most` of them.
 
-    An answer may also be none of the choices. So `at_most` is what privacy depends on: the answers
-    of two people differ in at most twice as many boxes.
+    A person may also choose none of them. Privacy depends on `at_most`: the answers of two people
+    differ in at most twice as many boxes.
     """
 
     choices: tuple[str, ...] = ()
@@ -348,8 +348,8 @@ class Number(Question):
     """A question that is answered with a number from `low` to `high`.
 
     `want` says what is read from the answers: the mean, quantiles at the shares `at`, or the shares
-    of people in the `bins`, which are edges. Quantiles and shares need the whole distribution. It
-    divides the range into `cells`, and numbers in the same cell are not told apart.
+    of people in bins. `bins` has the edges of the bins. Quantiles and shares need the whole
+    distribution. It divides the range into `cells`, and treats numbers in one cell alike.
     """
 
     low: float = math.nan

@@ -2,7 +2,7 @@
 
 If a question is optional, shares and means are those among the people who answered. Their number is
 not known exactly, so the intervals are Fieller's, with the exact law of the noise where it is known
-(`core/shares.py`). They are as long as the whole range where the data say nothing.
+(`core/shares.py`). If the data say nothing, the interval is the whole range.
 """
 
 import math
@@ -153,7 +153,7 @@ def level_readings(
         return Reading("mean", value, low, high, False, ANSWERED)
     middle = (levels[0] + levels[-1]) / 2
     weights: Weights = np.array(levels, dtype=np.float64) - middle
-    # The number of people is known. So a mean around the middle has the least error.
+    # The number of people is known. So the mean of (level − middle) is read: it errs the least.
     mean = Estimate(
         task="mean",
         protocol=estimate.protocol,
@@ -179,9 +179,10 @@ def _answered_mean(
 ) -> tuple[float, float, float]:
     """The mean μ of those who answered, with the ends of its interval.
 
-    c_j people chose level j, so Σ (j − μ)·c_j = 0. So the sum of (j − μ)·ĉ_j is nothing but error,
-    and a μ is possible if this error is. If people are sampled, up to n of them add at most
-    (range)²/4 each to the variance, and a half of the error probability is for sampling.
+    c_j people chose level j, so Σ (j − μ)·c_j = 0. So the sum of (j − μ)·ĉ_j is the error alone,
+    and μ is possible if this error is possible. If people are sampled, one half of the error
+    probability is for sampling. Each of up to n people adds a term whose range is that of the
+    levels.
     """
     counts, ends = np.asarray(estimate.unbiased_value), (float(levels[0]), float(levels[-1]))
     numbers = np.array(levels, dtype=np.float64)
@@ -206,8 +207,8 @@ def _answered_mean(
 
 
 def hull(is_possible: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """The least and the largest number from `low` to `high` that is possible, or both ends if none
-    is found.
+    """The least and the largest possible number from `low` to `high`. If none is found, these are
+    `low` and `high`.
     """
     tried = np.linspace(low, high, _TRIED).tolist()
     possible = [at for at, number in enumerate(tried) if is_possible(number)]

@@ -1,6 +1,6 @@
 """One person's whole response to a survey: the same number of messages for everybody.
 
-Each message carries the number of its release inside, and is to be sealed by itself. The messages
+Each message carries the number of its release inside, and must be sealed by itself. The messages
 of a response are in random order. So nobody can tell how many of them are dummies, and after mixing
 nothing links two answers of one person. Linked messages would break the joint guarantee.
 """

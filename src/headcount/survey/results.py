@@ -61,7 +61,7 @@ class Crossed:
 
 @dataclass(frozen=True, eq=False)
 class SurveyResults:
-    """All answers of a survey. `estimates` has the release of each question, by its id.
+    """All answers of a survey. `estimates` has the estimate of each question, by its id.
 
     With `sampling=True`, intervals are for the population from which people were drawn.
     """

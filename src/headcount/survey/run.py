@@ -67,7 +67,7 @@ class Respondents(People):
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """Releases that have been checked and not been made. Nothing has been released."""
+    """Releases that were checked, but not made yet. Nothing has been released."""
 
     design: Design
     people: Respondents
@@ -106,7 +106,7 @@ def ready(design: Design, columns: Mapping[str, NDArray[Any]], source: Source | 
 
 
 def people_of(design: Design, columns: Mapping[str, NDArray[Any]]) -> int:
-    """The number of people. Too few people, or questions with other numbers, are refused."""
+    """The number of people. Too few people are refused, and unequal numbers of answers."""
     sizes = {name: len(column) for name, column in columns.items()}
     users = max(sizes.values())
     for name, size in sizes.items():

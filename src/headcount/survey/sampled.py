@@ -2,7 +2,7 @@
 
 If n' of n people were asked and a share f of all n holds a value, the share among those asked has
 the variance f(1−f)·(1/n' − 1/n)·n/(n−1). This error is independent of the noise. It is treated as
-normal, and f is estimated. It is an error about the crowd itself.
+normal, and f is estimated. Even statements about the crowd alone have this error.
 """
 
 import math
@@ -19,7 +19,7 @@ from headcount.core.task import Task
 
 
 def share_left_out(asked: int, users: int) -> float:
-    """(1/n' − 1/n)·n/(n−1), by which f(1−f) is multiplied."""
+    """The factor (1/n' − 1/n)·n/(n−1) of f(1−f) in the variance."""
     return (1 / asked - 1 / users) * users / max(1, users - 1)
 
 
@@ -28,8 +28,8 @@ class SampledError:
     """The noise of those asked, and the error that comes from who was asked.
 
     `scale` turns the noise into an error of the whole crowd. `spread` is the standard deviation
-    that comes from who was asked, and `left_out` is its factor. `share` is the estimated share of
-    the range `size`.
+    that comes from who was asked, and `left_out` is the factor of `share_left_out`. `size` is the
+    length of the range, and `share` is the estimate as a share of the range.
     """
 
     noise: Any  # the law of the noise
@@ -49,7 +49,7 @@ class SampledError:
 
         With few people asked, the spread at the estimated share may be far too small.
         """
-        if confidence not in self._known:  # shares among some people ask thousands of times
+        if confidence not in self._known:  # the interval of one share asks thousands of times
             below, above = self.noise.margins(confidence)
             # If the estimate is too small, the truth is above it.
             ends = self._reach(below, 1, confidence), self._reach(above, -1, confidence)
@@ -71,9 +71,9 @@ class SampledError:
     # Shares below edges -------------------------------------------------------------------------
 
     def band_margins(self, confidence: float) -> Margins:
-        """The error probability is halved. Who was asked is bounded for all edges at once by the
-        inequality of Dvoretzky, Kiefer, Wolfowitz and Massart, which also holds for people who are
-        drawn without replacement.
+        """One half of the error probability is for the noise, and the other half for who was asked.
+        The latter error is bounded for all edges at once by the inequality of Dvoretzky, Kiefer,
+        Wolfowitz and Massart. It also holds for people who are drawn without replacement.
         """
         half = (1 + confidence) / 2
         below, above = self.noise.band_margins(half)
@@ -104,7 +104,7 @@ def of_crowd(estimate: Estimate, task: Task, users: int) -> Estimate:
     scale = 1.0 if is_average(task) else users / asked
     low, high = task.answer_range(asked)
     left_out = share_left_out(asked, users)
-    # The share is moved towards one half by a standard error, where people differ the most.
+    # People differ the most at one half. So the share is moved towards it by its error.
     error = np.asarray(estimate.error_law.standard_error) / (high - low)
     share = np.clip((np.asarray(estimate.unbiased_value) - low) / (high - low), 0.0, 1.0)
     likely = np.where(share < 0.5, np.minimum(share + error, 0.5), np.maximum(share - error, 0.5))

@@ -1,9 +1,9 @@
 """Divides the budget of a survey among its questions.
 
-The largest error relative to its weight is the smallest if all relative errors are equal: a release
-with a smaller error could give some of its budget to the others. So there is a single number t, the
-relative error of all releases, and δ of all releases together falls as t grows. The split bisects
-t. Errors are shares of the possible range.
+A relative error is a share of the possible range, divided by the weight of the question. The
+largest relative error is the smallest if all of them are equal: a release with a smaller error
+could give some of its budget to the others. So all releases have the same relative error t. Their
+joint δ falls as t grows. The split searches for t.
 """
 
 import math
@@ -33,7 +33,7 @@ from headcount.survey.joint import joint
 from headcount.survey.local import local_design
 from headcount.survey.offers import Offer, PoissonOffer, ScaledOffer, least_split
 
-# The protocols for each task, by trust model and by who adds the noise. The first one is the best.
+# The protocol for each task, by trust model and by who adds the noise.
 _CENTRAL = {
     "count": "central.geometric",
     "histogram": "central.sum-zero",
@@ -116,8 +116,8 @@ def _tables(asks: Sequence[Ask], tables: Sequence[tuple[str, str]]) -> tuple[Ask
 
 
 def _groups(asks: Sequence[Ask], trust: Trust) -> list[tuple[Ask, ...]]:
-    """The questions of each release. In central trust, yes-no questions of one weight go
-    together.
+    """The questions of each release. In central trust, yes-no questions of one weight share
+    a release.
     """
     joined = [
         ask
@@ -209,8 +209,9 @@ def _correlated(
 ) -> list[Protocol] | None:
     """Correlated noise for a few yes-no questions of one weight, if it has a smaller error.
 
-    Its privacy losses are near those of geometric noise, so composition gains nothing, and ε and δ
-    are divided. The error of fake users grows more slowly with the number of questions.
+    Its privacy losses are near those of geometric noise, so composition gains nothing. Therefore ε
+    and δ are divided among the questions. The error of fake users grows more slowly with the number
+    of questions.
     """
     asks = [ask for offer in offers for ask in offer.asks]
     alike = all(ask.task.name == "count" and ask.protocol is None for ask in asks)
@@ -218,7 +219,7 @@ def _correlated(
         return None
     share = len(asks) * (1 + 1e-12)
     each = Budget(budget.epsilon / share, budget.delta / share)
-    # Geometric noise has a smaller error. If even this is too large, nothing has to be searched.
+    # Geometric noise has a smaller error. If even this is too large, no search is needed.
     least = 1 / (math.sqrt(2) * math.sinh(each.epsilon / 2))
     if each.delta < LEAST_DELTA or least > 0.9 * protocols[0].standard_error():
         return None
@@ -269,9 +270,10 @@ def _joint_split(
 def _bracket(
     excess: Callable[[float], float], offers: Sequence[Offer]
 ) -> tuple[float, float | None]:
-    """Two errors between which the budget is met exactly. The second is None if none is private.
+    """Two errors between which the budget is met exactly.
 
-    If the smallest error is private, both are this error.
+    If the smallest error is private, both are this error. If no error is private, the second is
+    None.
     """
     least = max(math.log(offer.errors[0]) for offer in offers)
     most = max(math.log(offer.errors[1]) for offer in offers)

@@ -5,18 +5,18 @@ Responses are those of Warner 1965 and of Kairouz, Bonawitz, Ramage 2016.
 Notation    m boxes; each person answers about s of them. There are D = 2^s combinations of ticks of
             s boxes. q is the probability of each false combination. Q = qD/2 is the probability
             that a reported tick is false, and g = 1 − 2Q. n is the number of people.
-Randomizer  Draw a uniform box j. Report j, and the ticks of the s boxes j, j+1, … (after the last
-            box comes the first one), or each other combination of s ticks with probability q.
-            Devices draw the box because then nobody has to assign it. It does not depend on the
-            value.
+Randomizer  Draw a uniform box j. The person answers about the s boxes j, j+1, … (after the last
+            box comes the first one). Report j and a combination of s ticks: each false combination
+            with probability q, and otherwise the true one. Devices draw the box, so nobody has to
+            assign it. It does not depend on the value.
 Analyzer    If y reports have a tick for a box, and z reports have none, the number of people who
             ticked it is estimated by n/2 + (m/s)·(y − z)/(2g).
-Privacy     Pure: combinations have probabilities with a ratio of at most (1 − (D−1)q)/q ≤ e^ε. The
-            box j is public. That others answer about other boxes hides nobody, so no amplification
-            by sampling is claimed.
+Privacy     Pure: the probabilities of a combination have a ratio of at most
+            (1 − (D−1)q)/q ≤ e^ε. The box j is public. So nobody is hidden by people who answer
+            about other boxes, and no amplification by sampling is claimed.
 Error       Unbiased. The variance is n·((m/s)/(4g²) − ¼) for all data. It includes the random
             choice of boxes, which is an error about the crowd itself. Without the option
-            `boxes_each`, s is the best for this error: 1 for a small ε. Intervals treat the error
+            `boxes_each`, s minimizes this error. It is 1 for a small ε. Intervals treat the error
             as normal if 50 people or more answer about each box. In smaller crowds, they use
             Bernstein's inequality.
 Messages    1 message of a box and s bits.
@@ -58,7 +58,7 @@ _MANY = 50  # with this many people per box or more, the error is treated as nor
 
 
 def blocks(codes: NDArray[Any], firsts: NDArray[Any], boxes: int, each: int) -> NDArray[np.int64]:
-    """The combination of ticks of each person, who answers about `each` boxes from the first."""
+    """Each person's combination of ticks of `each` boxes. `firsts` has the first of them."""
     numbers = codes.astype(np.uint64)
     found = np.zeros(len(numbers), dtype=np.int64)
     for place in range(each):
@@ -160,7 +160,7 @@ class BlockEstimator(Estimator):
         return self._from_reports(np.bincount(numbers, minlength=size))
 
     def _from_reports(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """The tally of reports[j·2^s + ticks] reports with each box j and each combination."""
+        """The tally, if reports[j·2^s + ticks] reports have the box j and these ticks."""
         table = reports.reshape(self._boxes, -1)
         combinations = np.arange(table.shape[1])
         counts = np.zeros((2, self._boxes), dtype=np.int64)

@@ -143,7 +143,7 @@ class NoisyBoxes(Estimator):
 
 @lru_cache(maxsize=256)
 def _least_noise(budget: Budget, boxes: int, ticks: int) -> Fraction | None:
-    """A mean μ whose δ is within the budget; None if there is none."""
+    """A mean μ whose δ is within the budget. None if there is no such mean."""
 
     def delta_at(noise: int) -> float:
         return boxes_curve(laws.poisson(Fraction(noise, _GRAIN)), boxes, ticks).delta(
