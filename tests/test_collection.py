@@ -102,7 +102,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Document:
     return two_questions(tmp_path_factory.mktemp("example"), 30)
 
 
-def changed(survey: Document, **changes: Any) -> bytes:
+def changed(survey: Document, /, **changes: Any) -> bytes:
     return canonical({**json.loads(survey.data), **changes})
 
 
@@ -375,6 +375,37 @@ kind = "scale"
 low = 1
 high = 3
 """
+
+
+def test_releases_answer_the_questions_that_people_read(tmp_path: Path) -> None:
+    (tmp_path / "class.toml").write_text(SURVEY)
+    key, places = keys.create(tmp_path, None), Addresses("http://s", "http://a")
+    made = Document.of(Survey.load(tmp_path / "class.toml"), key, places)
+
+    def told(**settings: Any) -> None:
+        survey: dict[str, Any] = json.loads(made.data)["survey"]
+        question = {**survey["question"][1], **settings.pop("question", {})}
+        survey["question"] = [survey["question"][0], question]
+        survey["privacy"] = {**survey["privacy"], **settings}
+        Document.from_bytes(changed(made, survey=survey))
+
+    told()
+    # A scale of six levels would send buckets that get no noise.
+    for wrong in (
+        {"question": {"high": 6}}, {"question": {"id": "dream"}}, {"epsilon": 0.01},
+        {"least_people": 4000}, {"trust": "local"},
+    ):  # fmt: skip
+        with pytest.raises(hc.UnreadableData):
+            told(**wrong)
+    scale = json.loads(made.data)["releases"]
+    place = next(at for at, one in enumerate(scale) if one["questions"][0]["id"] == "sleep")
+    scale[place]["questions"][0]["task"]["buckets"] = ["1", "2", "3", "4"]
+    with pytest.raises(hc.UnreadableData, match="must have the task of its questions"):
+        Document.from_bytes(changed(made, releases=scale))
+    table = SURVEY + '\n[[table]]\nof = ["smoke", "sleep"]\n'
+    (tmp_path / "table.toml").write_text(table)
+    with pytest.raises(hc.InvalidParameter, match="must have no tables"):
+        Document.of(Survey.load(tmp_path / "table.toml"), key, places)
 
 
 @pytest.mark.parametrize("noise", ["people", "shuffler"])

@@ -340,7 +340,13 @@ def test_unknown_limits_are_refused() -> None:
 # Collections --------------------------------------------------------------------------------------
 
 
-@tasks
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(task, id=task.name, marks=[pytest.mark.slow] * (task.name == "histogram"))
+        for task in TASKS
+    ],
+)
 def test_collections_follow_their_rule(task: hc.Task) -> None:
     plan = hc.plan(task, BUDGET, CROWD, purpose="collection")
     errors = [one.expected_error for one in plan.candidates]

@@ -87,6 +87,6 @@ def _value(question: Question, text: str) -> Any:
         return float(text)
     except ValueError:
         raise InvalidValue(
-            f"question {question.id!r} must be answered with {question.allowed}, "
+            f"question {question.id!r} must be answered {question.allowed}, "
             f"got {checks.shown(text)}"
         ) from None

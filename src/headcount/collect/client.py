@@ -6,6 +6,8 @@ survey promises.
 """
 
 import json
+import os
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -60,13 +62,18 @@ class Respondent:
         `answers` has an answer for each question id.
         """
         if self.answered:
-            raise InvalidParameter(
-                "a person must answer once, but this folder already has a sealed response",
-                hint="send it again: repeating the same bytes is safe, new noise is not",
-            )
+            raise _second_answer()
         sealed = response(self.document, answers, SecureSource() if source is None else source)
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._write(sealed, accepted=False)
+        # Linking fails if another process has stored a response in the meantime.
+        draft = self._path.with_suffix(f".{secrets.token_hex(8)}")
+        write_file(draft, _stored(sealed, accepted=False))
+        try:
+            os.link(draft, self._path)
+        except FileExistsError:
+            raise _second_answer() from None
+        finally:
+            draft.unlink()
 
     def send(
         self,
@@ -93,7 +100,7 @@ class Respondent:
             except Unavailable as refused:
                 failure = refused
                 continue
-            self._write(sealed, accepted=True)
+            write_file(self._path, _stored(sealed, accepted=True))
             return receipt
         raise failure
 
@@ -108,8 +115,16 @@ class Respondent:
         except (ValueError, LookupError, TypeError):
             raise UnreadableData(f"{str(self._path)!r} must be a sealed response") from None
 
-    def _write(self, sealed: bytes, *, accepted: bool) -> None:
-        write_file(self._path, json_text({"sealed": sealed.hex(), "accepted": accepted}) + "\n")
+
+def _stored(sealed: bytes, *, accepted: bool) -> str:
+    return json_text({"sealed": sealed.hex(), "accepted": accepted}) + "\n"
+
+
+def _second_answer() -> InvalidParameter:
+    return InvalidParameter(
+        "a person must answer once, but this folder already has a sealed response",
+        hint="send it again: repeating the same bytes is safe, new noise is not",
+    )
 
 
 def response(document: Document, answers: Mapping[str, Any], source: Source) -> bytes:

@@ -33,11 +33,14 @@ from headcount.core.protocol import Protocol, option_names
 from headcount.core.sealing import OVERHEAD, sealed_size
 from headcount.core.table import short
 from headcount.core.task import task_from
+from headcount.core.tasks.boxes import Boxes
+from headcount.core.tasks.count import Count
 from headcount.core.writing import write_file
 from headcount.protocols.registry import protocol
 from headcount.survey.design import Ask, Release
 from headcount.survey.file import survey_from
 from headcount.survey.joint import joint
+from headcount.survey.split import YES_NO
 from headcount.survey.survey import Survey
 
 VERSION = 1
@@ -134,6 +137,7 @@ class Document:
             )
         if len(self.slots) != len(self.releases):
             raise InvalidParameter("every release must have a bundle size")
+        self._check_questions()
         for release, slots in zip(self.releases, self.slots, strict=True):
             self._check(release.protocol)
             least = release.protocol.slots
@@ -142,6 +146,38 @@ class Document:
         if self.messages > MOST_MESSAGES:
             raise InvalidParameter(
                 f"a response must have at most {MOST_MESSAGES:,} messages, got {self.messages:,}"
+            )
+
+    def _check_questions(self) -> None:
+        """Refuse releases that do not answer the questions that people read.
+
+        Otherwise, an answer could become a message that the noise of its release does not hide.
+        """
+        for release in self.releases:
+            if not _answers(release):
+                raise InvalidParameter(
+                    f"the release of {', '.join(release.ids)} must have the task of its questions, "
+                    f"got {release.protocol.task}"
+                )
+        survey = self.questions
+        if survey is None:
+            return
+        if survey.tables:
+            raise InvalidParameter(
+                "a survey that is collected must have no tables of two questions, got "
+                f"{len(survey.tables)}",
+                hint="ask both questions as one choice instead",
+            )
+        stated = {ask.id: ask.task.to_dict() for one in self.releases for ask in one.asks}
+        asked = {one.id: one.task.to_dict() for one in survey.questions}
+        if stated != asked or len(stated) != sum(len(one.asks) for one in self.releases):
+            raise InvalidParameter("every question must be answered by one release of its own task")
+        told = (survey.budget, survey.least_people, survey.trust, survey.waves)
+        kept = (self.budget, self.least_people, self.trust, self.waves)
+        if told != kept:
+            raise InvalidParameter(
+                "the budget, the least number of people, the trust model and the waves of the "
+                "survey must be those of its releases"
             )
 
     def _check(self, made: Protocol) -> None:
@@ -335,6 +371,16 @@ class Document:
             )
         object.__setattr__(made, "data", data)
         return made
+
+
+def _answers(release: Release) -> bool:
+    """Whether the protocol of a release takes the answers to its questions."""
+    task = release.protocol.task
+    if len(release.asks) == 1:
+        ask = release.asks[0].task
+        return ask.to_dict() == task.to_dict() or (ask == Count() and task == YES_NO)
+    yes_no = all(ask.task == Count() for ask in release.asks)
+    return yes_no and task.to_dict() == Boxes(release.ids).to_dict()
 
 
 def enough_slots(

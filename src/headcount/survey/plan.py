@@ -148,7 +148,8 @@ class SurveyPlan:
     @property
     def collusion(self) -> float:
         """The ε that is left if shuffler and analyzer work together. It may be infinite."""
-        return math.fsum(one.protocol.local_epsilon for one in self.design.releases)
+        each = math.fsum(one.protocol.local_epsilon for one in self.design.releases)
+        return self.design.waves * each
 
     @property
     def sends(self) -> str:
@@ -166,7 +167,7 @@ class SurveyPlan:
     @property
     def relies_on(self) -> str:
         """What people have to rely on."""
-        return words.relies_on(self.survey.trust, self.survey.noise, self.survey.least_people)
+        return words.relies_on(self.survey.trust, self.survey.noise, self.design.crowd.honest)
 
     @property
     def consent(self) -> tuple[str, ...]:
