@@ -332,6 +332,7 @@ VALUES = {-1.0: 130, -0.37: 120, 0.0: 70, 0.2: 100, 1.0: 80}
 @every
 @pytest.mark.parametrize("epsilon", [late(0.5), 1.0, late(4.0)])
 @pytest.mark.parametrize("way", ["messages", "simulation"])
+@pytest.mark.slow
 def test_errors_of_many_runs(name: str, epsilon: float, way: str) -> None:
     runs, users = 400, sum(VALUES.values())
     protocol = build(name, epsilon, hc.Mean(-1, 1), users)
@@ -463,6 +464,7 @@ def test_simulation_and_messages_have_the_law_of_the_tally(
 
 @every
 @pytest.mark.parametrize("epsilon", [late(0.01), 1.0, late(8.0)])
+@pytest.mark.slow
 def test_a_billion_people(name: str, epsilon: float) -> None:
     people = {-1: 10**8, -0.3: 2 * 10**8, 0.123: 3 * 10**8, 1: 4 * 10**8}
     protocol = build(name, epsilon, hc.Mean(-1, 1), 10**9)

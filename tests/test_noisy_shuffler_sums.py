@@ -391,6 +391,7 @@ def rule(people: int, modulus: int, sigma: float) -> int:
 
 
 @pytest.mark.parametrize(("people", "shares"), [(2, 2), (3, 2), (4, 2), (2, 4), (3, 3)])
+@pytest.mark.slow
 def test_parts_are_those_of_all_orders(people: int, shares: int) -> None:
     modulus, total = 5, Fraction(0)
     for order in permutations(range(people * shares)):

@@ -293,6 +293,7 @@ def test_intervals_cover_everywhere(name: str, epsilon: float, users: int) -> No
 
 
 @pytest.mark.parametrize("name", ["local.unary-optimized", "local.k-ary"])
+@pytest.mark.slow
 def test_simultaneous_intervals_cover_all_buckets(name: str) -> None:
     assert covered(name, 1.0, COUNTS, 2000, together=True) > 0.94
     # Intervals for single buckets do not cover all buckets at once.

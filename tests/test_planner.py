@@ -275,6 +275,7 @@ def test_plans_use_all_messages_that_are_allowed(
         assert dict(built.parameters) == dict(plan.parameters)
 
 
+@pytest.mark.slow
 def test_correlated_sums_take_the_levels_that_the_messages_allow() -> None:
     name, task, crowd = "shuffle.correlated-sum", hc.Sum(0, 4, whole=True), hc.Crowd(40)
     budget, limit = hc.Budget(4, 0.01), 2.2
@@ -529,6 +530,7 @@ def test_inverse_questions_check_what_they_are_asked() -> None:
         hc.needed_crowd(hc.Count(), BUDGET, hc.Margin(3), trust="nobody")
 
 
+@pytest.mark.slow
 def test_counts_by_many_have_a_largest_crowd() -> None:
     needs = hc.needed_crowd(hc.Count(), hc.Budget(1, 1e-6), hc.Margin(100))
     found = {need.protocol: need for need in needs.answers}
@@ -587,6 +589,7 @@ def test_dishonest_people_cost_accuracy_where_noise_is_shared() -> None:
 
 
 @tasks
+@pytest.mark.slow
 def test_comparisons_state_formulas_and_measure_them(task: hc.Task) -> None:
     found = hc.compare(
         task, BUDGET, CROWD, values=[500, 5000], runs=100, source=hc.SeededSource(11)

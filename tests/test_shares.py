@@ -116,6 +116,7 @@ def test_only_those_who_have_any() -> None:
 
 
 @pytest.mark.parametrize("gamma", [Fraction(1, 40), Fraction(2, 3)])
+@pytest.mark.slow
 def test_clusters_beyond_the_table(gamma: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a table of three sizes, the pieces beyond it have many draws, and edges that show."""
     monkeypatch.setattr(shares, "_LARGEST_CLUSTER", 3)
