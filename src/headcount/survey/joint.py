@@ -57,7 +57,9 @@ def joint(
     curve = joint_curve([one.curve for one in protocols], waves)
     pure = total(map(_pure_epsilon, protocols), waves)
     epsilon, delta = (total(column, waves) for column in zip(*map(_pair, promises), strict=True))
-    added = epsilon <= budget.epsilon and delta <= budget.delta
+    added = epsilon <= budget.epsilon and (
+        delta <= budget.delta or delta < curve.delta(budget.epsilon)
+    )
     if pure <= budget.epsilon:
         # The curve is rounded up, and the guarantee should be a point of it.
         least = curve.epsilon(0.0)
