@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PointCurve
+from headcount.accounting.geometric import moved_together_curve
 from headcount.accounting.joint_curve import joint_curve
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
@@ -37,6 +38,7 @@ from headcount.survey.design import LINE, Ask, Design, Release
 from headcount.survey.joint import NEIGHBORS, check_within, is_exact, stated, total
 
 _BELOW = 1 - 1e-12  # so that sums of rounded ε stay within the budget
+_LISTED_WAVES = 500  # up to this number, the losses of all waves are listed
 _FEWEST = 2  # on average, at least this many people answer a release, if there are enough
 _DEVIATIONS = 6.0  # fewer people than `asked` answer a release with probability 1e-9
 _NAMES = {
@@ -76,7 +78,7 @@ def local_design(asks: Sequence[Ask], budget: Budget, crowd: Crowd, waves: int) 
     releases = tuple(
         _release(choice, share, crowd) for choice, share in zip(choices, shares, strict=True)
     )
-    guarantee, curve = promised(releases, each, budget, waves)
+    guarantee, curve = promised(releases, budget, waves)
     check_within(guarantee, budget, len(asks))
     answered = min(len(asks), sum(sorted((len(one.ids) for one in releases), reverse=True)[:each]))
     return Design(
@@ -94,40 +96,48 @@ def of_wave(budget: Budget, waves: int) -> float:
     allowed = budget.delta * (1 - 1e-5)  # curves of the releases are rounded up a little more
     for _ in range(40):
         middle = (low + high) / 2
-        within = joint_curve([PointCurve(middle, 0.0)], waves).delta(budget.epsilon) <= allowed
+        within = _of_waves(middle, waves).delta(budget.epsilon) <= allowed
         low, high = (middle, high) if within else (low, middle)
     return low
 
 
+def _of_waves(epsilon: float, waves: int) -> PrivacyCurve:
+    """The curve of several waves with this ε each. Of all ε-private mechanisms, randomized response
+    has the largest curve, and it has the losses of geometric noise.
+    """
+    if waves <= _LISTED_WAVES:
+        return replace(moved_together_curve(total([epsilon], waves), waves), one_pair=False)
+    return joint_curve([PointCurve(epsilon, 0.0)], waves)
+
+
 def promised(
-    releases: Sequence[Release], each: int, budget: Budget, waves: int
+    releases: Sequence[Release], budget: Budget, waves: int
 ) -> tuple[Guarantee, PrivacyCurve]:
-    """The guarantee if a person answers `each` of the releases. Over several waves, a person may
-    answer other releases in each wave.
+    """The guarantee of some of the releases, whichever of them a person may answer together. Over
+    several waves, a person may answer other releases in each wave.
     """
     protocols = [one.protocol for one in releases]
-    epsilon = max(
-        total(protocols[at].guarantee.epsilon for at in some) for some in answered_sets(releases)
-    )
-    exact, delta = is_exact(protocols), 0.0
-    # Of all ε-private mechanisms, randomized response has the largest privacy curve.
-    curve = protocols[0].curve if len(protocols) == 1 else PointCurve(epsilon, 0.0)
+    sets = [[protocols[at].guarantee for at in some] for some in answered_sets(releases)]
+    epsilon = max(total(one.epsilon for one in some) for some in sets)
+    delta = max(total(one.delta for one in some) for some in sets)
+    exact = is_exact(protocols) and not delta
+    curve: PrivacyCurve = PointCurve(epsilon, delta)
     method = "the epsilons of the questions that one person answers are added"
-    neighbors = NEIGHBORS
-    if waves > 1:
-        curve = joint_curve([curve], waves)
-        neighbors += " in all waves"
-        if total([epsilon], waves) <= budget.epsilon or not budget.delta:
-            epsilon = total([epsilon], waves)
-            method += f", in {waves} waves"
-        else:
-            epsilon, delta = budget.epsilon, curve.delta(budget.epsilon)
-            exact = exact and curve.attained
-            method += f"; composition of {waves} waves"
+    if waves > 1 and not delta:
+        alone = protocols[0].curve if len(protocols) == 1 else None
+        curve = _of_waves(epsilon, waves) if alone is None else joint_curve([alone], waves)
+    if waves == 1 or delta or not budget.delta or total([epsilon], waves) <= budget.epsilon:
+        epsilon, delta = total([epsilon], waves), total([delta], waves)
+        curve = PointCurve(epsilon, delta) if delta else curve
+    else:
+        epsilon, delta = budget.epsilon, curve.delta(budget.epsilon)
+        exact = exact and curve.attained
+        method += f"; composition of {waves} waves"
     promise = Guarantee(
         epsilon=stated(epsilon, budget), delta=delta, trust=Trust.LOCAL, exact=exact,
         method=method, honest=1,
-        neighbors=f"{neighbors}; which questions a person answers is public",
+        neighbors=f"{NEIGHBORS}{' in all waves' * (waves > 1)}; which questions a person answers "
+        "is public",
     )  # fmt: skip
     return promise, curve
 

@@ -193,7 +193,7 @@ def of_one_wave(design: Design) -> tuple[Guarantee, PrivacyCurve]:
         return design.guarantee, design.curve
     if design.releases_each is not None:
         part = Budget(of_wave(budget, waves))
-        return promised(design.releases, design.releases_each, part, 1)
+        return promised(design.releases, part, 1)
     part = Budget(budget.epsilon / waves, budget.delta)
     protocols = [one.protocol for one in design.releases]
     promise, curve = joint(protocols, part, design.crowd, design.trust)
