@@ -38,7 +38,7 @@ def mixed() -> hc.Survey:
 
 
 def answers_to(made: hc.Survey, users: int = PEOPLE) -> dict[str, list[Any]]:
-    every = {
+    every: dict[str, list[Any]] = {
         "a": ["yes", "no"] * (users // 2),
         "b": ["x", "y", "y", "z"] * (users // 4),
         "c": ["u", "u;v"] * (users // 2),

@@ -334,10 +334,16 @@ def check(found: Design) -> None:
     assert promised.delta >= truths[0] * (1 - 1e-8) - 1e-11
     if promised.exact and promised.delta:
         assert promised.delta <= truths[0] * 1.03 + 1e-9
-    if promised.exact and not promised.delta:  # no smaller ε is promised by the answers
-        smaller = np.max([_of_waves(views, [one] * found.waves, [0.98 * promised.epsilon])
-                          for one in answered(found)])  # fmt: skip
-        assert smaller > 0
+    if promised.exact and not promised.delta:
+        losses = [max(map(largest_loss, some)) for some in views]
+        spent = found.waves * max(sum(losses[at] for at in some) for some in answered(found))
+        assert spent == pytest.approx(promised.epsilon, rel=1e-6)
+
+
+def largest_loss(view: View) -> float:
+    """The largest loss of a view, which occurs if each of its observations has its largest one."""
+    seen = [(one[one > 1e-200], other[one > 1e-200]) for one, other in view]
+    return math.fsum(float((np.log(one) - np.log(other)).max()) for one, other in seen)
 
 
 def _of_waves(
