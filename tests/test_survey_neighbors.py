@@ -32,7 +32,11 @@ QUICK = range(16)
 
 
 class Merged:
-    """A pair whose outcomes are merged by their losses. `sure` is P of outcomes that Q excludes."""
+    """A pair whose outcomes are merged by their losses. `sure` is P of outcomes that Q excludes.
+
+    Masses of Q are multiplied by e^loss, and so are about as large as those of P. Otherwise the
+    errors of Fourier transforms would count e^ε-fold.
+    """
 
     def __init__(self, pair: Pair) -> None:
         seen = pair[0] + pair[1] > 1e-17
@@ -43,7 +47,8 @@ class Merged:
             losses = np.log(one[~sure]) - np.log(other[~sure])
         places = np.round(np.clip(losses, -LARGEST, LARGEST) / WIDTH).astype(np.int64)
         self.start = int(places.min())
-        self.masses = [np.bincount(places - self.start, mass[~sure]) for mass in (one, other)]
+        weighted = (one[~sure], other[~sure] * np.exp(places * WIDTH))
+        self.masses = [np.bincount(places - self.start, mass) for mass in weighted]
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -63,20 +68,22 @@ def largest(choices: Sequence[Sequence[View]], epsilons: Sequence[float]) -> NDA
         # Views whose observations are the same, up to their order, count once.
         kinds = {tuple(sorted(one.key for one in view)): view for view in views}
         listed.append([_transformed(view, size) for view in kinds.values()])
-    factors = np.exp(np.array(epsilons))
     worst = np.zeros(len(epsilons))
     for combination in _combinations(listed, [id(views) for views in choices]):
-        product = np.prod([one for one, _ in combination], axis=0)
+        product = np.prod([one for one, _, _ in combination], axis=0)
         upper, lower = irfft(product, size)
-        finite = math.prod(1 - sure for _, sure in combination)
-        gaps = np.maximum(upper - factors[:, None] * lower, 0.0).sum(axis=1) + 1 - finite
+        losses = (sum(start for _, start, _ in combination) + np.arange(size)) * WIDTH
+        factors = np.exp(np.minimum(np.array(epsilons)[:, None] - losses, 600))
+        finite = math.prod(1 - sure for _, _, sure in combination)
+        gaps = np.maximum(upper - factors * np.maximum(lower, 0), 0).sum(axis=1) + 1 - finite
         worst = np.maximum(worst, gaps)
     return worst
 
 
-def _transformed(view: Sequence[Merged], size: int) -> tuple[NDArray[np.complex128], float]:
+def _transformed(view: Sequence[Merged], size: int) -> tuple[NDArray[np.complex128], int, float]:
     found = [[rfft(mass, size) for mass in one.masses] for one in view]
-    return np.prod(found, axis=0), 1 - math.prod(1 - one.sure for one in view)
+    sure = 1 - math.prod(1 - one.sure for one in view)
+    return np.prod(found, axis=0), sum(one.start for one in view), sure
 
 
 def _combinations(listed: Sequence[Sequence[Any]], same: Sequence[int]) -> Iterator[list[Any]]:
@@ -294,7 +301,8 @@ def drawn_survey(seed: int) -> Survey:
     shuffled = trust is hc.Trust.SHUFFLE
     noise: Any = str(rng.choice(["people", "people", "shuffler"])) if shuffled else "people"
     questions = [drawn_question(rng, at, trust, noise) for at in range(int(rng.integers(2, 4)))]
-    epsilon = float(rng.uniform(0.5, 3) if shuffled else rng.uniform(1, 6))
+    most = {hc.Trust.CENTRAL: 6.0, hc.Trust.SHUFFLE: 3.0, hc.Trust.LOCAL: 12.0}[trust]
+    epsilon = float(rng.uniform(0.5, most))
     delta = float(10 ** rng.uniform(-6, -0.5)) * int(shuffled or rng.random() < 0.5)
     if any(one.protocol for one in questions):
         delta = float(rng.uniform(0.2, 0.5))
