@@ -30,7 +30,7 @@ PAGES = {
     "surveys": (
         "Surveys",
         "Several questions to the same people, with one budget for everything that a person says.",
-        "Survey YesNo Choice Several Scale Number SurveyPlan SurveyResults "
+        "Survey YesNo Choice Several Scale Number SurveyPlan SurveyResults KeptAnswers "
         "headcount.survey.plan.PlannedAnswer headcount.survey.plan.needed_epsilon "
         "headcount.survey.plan.needed_people headcount.survey.results.Answered "
         "headcount.survey.results.Crossed headcount.survey.readings.Reading",

@@ -1,18 +1,20 @@
 """The joint promise of a survey, judged by listing the views of one person's replaced answers.
 
-All laws are written here from the definitions of the noise. Only the parameters come from the
-library. An outcome that is left out, or merged with another one, lowers a divergence. So every
-number here is at most the truth.
+All laws are written here from the definitions of the noise, or are the exact laws of messages. Only
+the parameters come from the library. Outcomes of a view are merged if their losses are about the
+same, and outcomes of two views if the sums of their losses are. Merging lowers a divergence. So
+every number here is at most the truth, and a promise below it is broken.
 """
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.fft import irfft, next_fast_len, rfft
 from scipy.stats import poisson
 
 import headcount as hc
@@ -22,52 +24,78 @@ from headcount.survey.survey import Survey
 
 # The probabilities of the same outcomes for one answer and for another one.
 Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
+View = list[Pair]  # independent observations
 Shift = tuple[int, ...]
-QUICK = (0, 1, 2, 4, 5, 6, 8, 9, 11, 12, 14, 15, 16, 18, 20, 21)  # judged in a few seconds
+WIDTH = 1 / 256  # losses that differ by less are merged
+LARGEST = 8.0  # so are all losses beyond this one
+QUICK = range(16)
 
 
-def divergence(pair: Pair, epsilon: float) -> float:
-    return math.fsum(np.maximum(pair[0] - math.exp(epsilon) * pair[1], 0.0))
+class Merged:
+    """A pair whose outcomes are merged by their losses. `sure` is P of outcomes that Q excludes.
+
+    Masses of Q are multiplied by e^loss, and so are about as large as those of P. Otherwise the
+    errors of Fourier transforms would count e^ε-fold.
+    """
+
+    def __init__(self, pair: Pair) -> None:
+        seen = pair[0] + pair[1] > 1e-17
+        one, other = pair[0][seen], pair[1][seen]
+        sure = other == 0
+        self.sure = float(one[sure].sum())
+        with np.errstate(divide="ignore"):
+            losses = np.log(one[~sure]) - np.log(other[~sure])
+        places = np.round(np.clip(losses, -LARGEST, LARGEST) / WIDTH).astype(np.int64)
+        self.start = int(places.min())
+        weighted = (one[~sure], other[~sure] * np.exp(places * WIDTH))
+        self.masses = [np.bincount(places - self.start, mass) for mass in weighted]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Pairs with the same key have the same divergences."""
+        return self.start, self.sure, *(np.round(mass, 13).tobytes() for mass in self.masses)
 
 
-def merged(pair: Pair, width: float = 1e-9) -> Pair:
-    """Outcomes whose losses are about the same become one outcome."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        losses = np.log(pair[0]) - np.log(pair[1])
-    seen = pair[0] > 1e-15
-    places = np.round(np.clip(losses[seen], -1e6, 1e6) / width)
-    kinds, which = np.unique(places, return_inverse=True)
-    one, other = (np.bincount(which, mass[seen], len(kinds)).astype(np.float64) for mass in pair)
-    return one, other
+def largest(choices: Sequence[Sequence[View]], epsilons: Sequence[float]) -> NDArray[np.float64]:
+    """The largest divergences, where each release has its own view, in its own direction."""
+    merged = [[[Merged(pair) for pair in view] for view in views] for views in choices]
+    lengths = [
+        max(sum(len(one.masses[0]) - 1 for one in view) for view in views) for views in merged
+    ]
+    size = next_fast_len(sum(lengths) + 1, real=True)
+    listed = []
+    for views in merged:
+        # Views whose observations are the same, up to their order, count once.
+        kinds = {tuple(sorted(one.key for one in view)): view for view in views}
+        listed.append([_transformed(view, size) for view in kinds.values()])
+    worst = np.zeros(len(epsilons))
+    for combination in _combinations(listed, [id(views) for views in choices]):
+        product = np.prod([one for one, _, _ in combination], axis=0)
+        upper, lower = irfft(product, size)
+        losses = (sum(start for _, start, _ in combination) + np.arange(size)) * WIDTH
+        factors = np.exp(np.minimum(np.array(epsilons)[:, None] - losses, 600))
+        finite = math.prod(1 - sure for _, _, sure in combination)
+        gaps = np.maximum(upper - factors * np.maximum(lower, 0), 0).sum(axis=1) + 1 - finite
+        worst = np.maximum(worst, gaps)
+    return worst
 
 
-def product(one: Pair, other: Pair, width: float) -> Pair:
-    both = [np.multiply.outer(one[at], other[at]).reshape(-1) for at in (0, 1)]
-    return merged((both[0], both[1]), width)
+def _transformed(view: Sequence[Merged], size: int) -> tuple[NDArray[np.complex128], int, float]:
+    found = [[rfft(mass, size) for mass in one.masses] for one in view]
+    sure = 1 - math.prod(1 - one.sure for one in view)
+    return np.prod(found, axis=0), sum(one.start for one in view), sure
 
 
-def divergence_of_two(one: Pair, other: Pair, epsilon: float) -> float:
-    """The divergence of two independent views, from sums over the sorted losses of one of them."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        losses = np.log(other[0]) - np.log(other[1])
-        left = np.where(one[0] > 0, epsilon - (np.log(one[0]) - np.log(one[1])), np.inf)
-    order = np.argsort(-losses)
-    high, low = (np.concatenate([[0.0], np.cumsum(mass[order])]) for mass in other)
-    inside = np.searchsorted(-losses[order], -left)
-    terms = one[0] * high[inside] - math.exp(epsilon) * one[1] * low[inside]
-    return math.fsum(np.maximum(terms, 0.0))
-
-
-def truths(choices: Sequence[Sequence[Pair]], epsilons: Sequence[float]) -> list[float]:
-    """The largest divergences. Each release has its own pair and its own direction."""
-    width = 1e-9 if math.prod(max(len(p) for p, _ in one) for one in choices) < 10**5 else 5e-3
-    parts = [[merged(one, width) for one in pairs] for pairs in choices]
-    joint = parts[0]
-    for more in parts[1:-1]:
-        joint = [product(one, two, width) for one in joint for two in more]
-    last = parts[-1] if len(parts) > 1 else [(np.ones(1), np.ones(1))]
-    views = list(itertools.product(joint, last))
-    return [max(divergence_of_two(*view, epsilon) for view in views) for epsilon in epsilons]
+def _combinations(listed: Sequence[Sequence[Any]], same: Sequence[int]) -> Iterator[list[Any]]:
+    """One view of each release. The order of the waves of one release does not matter."""
+    numbers = {one: same.count(one) for one in same}
+    first = {one: same.index(one) for one in same}
+    each = [
+        itertools.combinations_with_replacement(listed[first[one]], times)
+        for one, times in numbers.items()
+    ]
+    for some in itertools.product(*each):
+        yield [view for waves in some for view in waves]
 
 
 # Noise ----------------------------------------------------------------------------------------
@@ -109,7 +137,7 @@ def cube(rate: float, ticks: int, shift: Shift) -> Pair:
     grid = np.meshgrid(*[np.arange(-reach, reach + 1)] * boxes, indexing="ij", sparse=True)
     moved = [z - by for z, by in zip(grid, shift, strict=True)]
     one, other = (np.exp(-rate * size(*each)).reshape(-1) / total for each in (grid, moved))
-    return merged((one, other))
+    return one, other
 
 
 def sum_zero(rate: float, buckets: int) -> Pair:
@@ -130,17 +158,6 @@ def poisson_shift(mean: float, by: int) -> Pair:
     seen = np.arange(math.ceil(mean + 12 * math.sqrt(mean) + 40))
     own, moved = poisson.pmf(seen, mean), poisson.pmf(seen - 1, mean)
     return (moved, own) if by > 0 else (own, moved)
-
-
-def together(pairs: Sequence[Pair]) -> Pair:
-    found = pairs[0]
-    for one in pairs[1:]:
-        found = product(found, one, 1e-3)
-    return found
-
-
-def poisson_pairs(mean: float, pairs: int) -> Pair:
-    return together([poisson_shift(mean, 1), poisson_shift(mean, -1)] * pairs)
 
 
 def responses(people: int, lie: float) -> list[Pair]:
@@ -166,10 +183,6 @@ def zero_exact(people: int, p: float) -> list[Pair]:
 def noise_of(known: Mapping[str, Any]) -> float:
     """The mean of Poisson noise."""
     return next((float(known[name]) for name in known if name.startswith("noise_per")), 0.0)
-
-
-def poisson_boxes(mean: float, shift: Shift) -> Pair:
-    return together([poisson_shift(mean, by) for by in shift if by])
 
 
 def cut_pairs(rate: float, dummies: int, task: hc.Task) -> list[Pair]:
@@ -200,24 +213,57 @@ def ticked(boxes: int, most: int) -> list[Shift]:
     return sorted({tuple(sorted(a - b for a, b in zip(*two, strict=True))) for two in differences})
 
 
-def pairs_of(release: Release) -> list[Pair]:
+def alone(pairs: Sequence[Pair]) -> list[View]:
+    return [[pair] for pair in pairs]
+
+
+def messages(built: hc.Protocol) -> list[View]:
+    """The exact laws of one person's messages, for all pairs of values."""
+    codes = built.task.settings.get("codes", range(built.task.domain))
+    if built.task.name == "boxes":
+        codes = sorted(
+            sum(1 << at for at, tick in enumerate(one) if tick)
+            for one in itertools.product((0, 1), repeat=len(built.task.settings["labels"]))
+            if sum(one) <= built.task.settings["at_most"]
+        )
+    if built.task.name == "mean":
+        codes = (built.task.settings["low"], built.task.settings["high"])
+    laws = [built.law(code) for code in codes]
+    found = []
+    for one, other in itertools.permutations(laws, 2):
+        assert one is not None
+        assert other is not None
+        names = [*{*one, *other}]
+        pair = [np.array([float(law.get(name, 0)) for name in names]) for law in (one, other)]
+        found.append((pair[0], pair[1]))
+    return alone(found)
+
+
+def views_of(release: Release) -> list[View]:
     """The pairs of views of a release, for all replaced answers and both directions."""
     built, task = release.protocol, release.protocol.task
+    if built.trust is hc.Trust.LOCAL:
+        return messages(built)
     known, rate, people = built.parameters, built.budget.epsilon, built.crowd.honest
     steps, mean = int(known.get("levels", 1)), noise_of(known)
     boxes, most = len(task.settings.get("labels", ())), task.settings.get("at_most", 0)
     changed = ticked(boxes, most) if task.name == "boxes" else []
-    made: dict[str, Callable[[], list[Pair]]] = {
-        "central.geometric": lambda: [geometric(rate / steps, by) for by in {1, steps}],
-        "central.cube": lambda: [cube(rate, most, shift) for shift in changed],
-        "central.sum-zero": lambda: [sum_zero(rate, task.domain)],
-        "central.tree": lambda: [together([geometric(rate / (2 * steps), 1)] * (2 * steps))],
-        "shuffle.fake-users": lambda: [poisson_pairs(mean, 1)],
-        "shuffle.tree": lambda: [poisson_pairs(mean, steps)],
-        "shuffle.fake-user-boxes": lambda: [poisson_boxes(mean, shift) for shift in changed],
-        "shuffle.randomized-response": lambda: responses(people, known["lambda"] / (2 * people)),
-        "shuffle.zero-exact": lambda: zero_exact(people, float(known["p"])),
-        "shuffle.noisy-shuffler": lambda: cut_pairs(rate, int(known["dummies"]), task),
+    both = [poisson_shift(mean, by) for by in (1, -1)] if mean else []
+    made: dict[str, Callable[[], list[View]]] = {
+        "central.geometric": lambda: alone([geometric(rate / steps, by) for by in {1, steps}]),
+        "central.cube": lambda: alone([cube(rate, most, shift) for shift in changed]),
+        "central.sum-zero": lambda: alone([sum_zero(rate, task.domain)]),
+        "central.tree": lambda: [[geometric(rate / (2 * steps), 1)] * (2 * steps)],
+        "shuffle.fake-users": lambda: [both],
+        "shuffle.tree": lambda: [both * steps],
+        "shuffle.fake-user-boxes": lambda: [
+            [poisson_shift(mean, by) for by in shift if by] for shift in changed
+        ],
+        "shuffle.randomized-response": lambda: alone(
+            responses(people, known["lambda"] / (2 * people))
+        ),
+        "shuffle.zero-exact": lambda: alone(zero_exact(people, float(known["p"]))),
+        "shuffle.noisy-shuffler": lambda: alone(cut_pairs(rate, int(known["dummies"]), task)),
     }
     return made[built.name]()
 
@@ -233,7 +279,7 @@ def drawn_question(rng: np.random.Generator, at: int, trust: hc.Trust, noise: st
     weight = float(rng.choice([1.0, 1.0, 0.2, 5.0]))
     some: dict[str, Any] = {"weight": weight, "optional": bool(rng.random() < 0.15)}
     if kind == "yes-no":
-        if trust is hc.Trust.SHUFFLE and noise == "people" and rng.random() < 0.5:
+        if trust is hc.Trust.SHUFFLE and noise == "people" and rng.random() < 0.05:
             own = ["shuffle.randomized-response", "shuffle.zero-exact"]
             return YesNo(name, "?", weight=weight, protocol=str(rng.choice(own)))
         return YesNo(name, "?", **some)
@@ -251,60 +297,87 @@ def drawn_question(rng: np.random.Generator, at: int, trust: hc.Trust, noise: st
 
 def drawn_survey(seed: int) -> Survey:
     rng = np.random.default_rng(seed)
-    trust = hc.Trust(rng.choice(["central", "shuffle"]))
-    noise: Any = (
-        str(rng.choice(["people", "people", "shuffler"])) if trust == "shuffle" else "people"
-    )
+    trust = hc.Trust(("central", "shuffle", "local")[seed % 3])
+    shuffled = trust is hc.Trust.SHUFFLE
+    noise: Any = str(rng.choice(["people", "people", "shuffler"])) if shuffled else "people"
     questions = [drawn_question(rng, at, trust, noise) for at in range(int(rng.integers(2, 4)))]
-    epsilon = float(rng.uniform(1, 4) if trust is hc.Trust.CENTRAL else rng.uniform(0.5, 3))
-    delta = float(10 ** rng.uniform(-6, -0.5))
-    if trust is hc.Trust.CENTRAL:
-        delta *= int(rng.random() < 0.5)
+    most = {hc.Trust.CENTRAL: 6.0, hc.Trust.SHUFFLE: 3.0, hc.Trust.LOCAL: 12.0}[trust]
+    epsilon = float(rng.uniform(0.5, most))
+    delta = float(10 ** rng.uniform(-6, -0.5)) * int(shuffled or rng.random() < 0.5)
     if any(one.protocol for one in questions):
         delta = float(rng.uniform(0.2, 0.5))
+    listed = [one.id for one in questions if one.kind in ("yes-no", "choice", "scale")]
+    crossed = shuffled and noise == "people" and len(listed) == 2 and delta < 0.2
     return Survey(
-        questions, hc.Budget(epsilon, delta), trust, int(rng.integers(1, 5)), noise=noise,
-        waves=int(rng.choice([1, 1, 1, 2])),
+        questions, hc.Budget(epsilon, delta), trust, int(rng.integers(1, 5)) + 2 * (not shuffled),
+        noise=noise, waves=1 if shuffled and len(questions) > 2 else int(rng.choice([1, 1, 2])),
+        tables=[(listed[0], listed[1])] if crossed else [],
     )  # fmt: skip
 
 
-def check(found: Design, *, points: bool) -> None:
+def answered(found: Design) -> list[list[int]]:
+    """The places of the releases that one person may answer together, by their definition."""
+    if found.releases_each is None:
+        return [list(range(len(found.releases)))]
+    ends = [0, *itertools.accumulate(one.share for one in found.releases)]
+    sets = []
+    for place in {end % 2**32 for end in ends}:
+        points = [place + 2**32 * turn for turn in range(found.releases_each)]
+        parts = itertools.pairwise(ends)
+        sets.append([at for at, (a, b) in enumerate(parts) if any(a <= u < b for u in points)])
+    return sets
+
+
+def check(found: Design) -> None:
     """Neither the guarantee nor the curve is below the truth."""
-    choices = [pairs_of(one) for one in found.releases] * found.waves
+    views = [views_of(one) for one in found.releases]
     promised = found.guarantee
     assert promised.epsilon <= found.budget.epsilon
     assert promised.delta <= found.budget.delta
-    most = promised.epsilon
-    epsilons = (most, -most, 0.0, -0.3, 1e-9, most / 2, 1.2 * most)
-    for epsilon, worst in zip(epsilons, truths(choices, epsilons), strict=True):
-        claimed = found.curve.delta(epsilon)
-        assert claimed >= worst * (1 - 1e-8) - 1e-11
-        if points:
-            assert found.curve.deltas(np.array([epsilon]))[0] >= worst * (1 - 1e-8) - 1e-11
-        if epsilon == most:
-            assert promised.delta >= worst * (1 - 1e-8) - 1e-11
-            if promised.exact:
-                assert promised.delta <= worst * 1.02 + 1e-9
+    epsilons = (promised.epsilon, 0.0, promised.epsilon / 2, -promised.epsilon / 2)
+    chosen = itertools.combinations_with_replacement(answered(found), found.waves)
+    truths = np.max([_of_waves(views, sets, epsilons) for sets in chosen], axis=0)
+    claims = [found.curve.delta(epsilon) for epsilon in epsilons]
+    assert np.all(claims >= truths * (1 - 1e-8) - 1e-11)
+    assert promised.delta >= truths[0] * (1 - 1e-8) - 1e-11
+    if promised.exact and promised.delta:
+        assert promised.delta <= truths[0] * 1.03 + 1e-9
+    if promised.exact and not promised.delta:
+        losses = [max(map(largest_loss, some)) for some in views]
+        spent = found.waves * max(sum(losses[at] for at in some) for some in answered(found))
+        assert spent == pytest.approx(promised.epsilon, rel=1e-6)
 
 
-def judge(seeds: Sequence[int], *, points: bool) -> int:
+def largest_loss(view: View) -> float:
+    """The largest loss of a view, which occurs if each of its observations has its largest one."""
+    seen = [(one[one > 1e-200], other[one > 1e-200]) for one, other in view]
+    return math.fsum(float((np.log(one) - np.log(other)).max()) for one, other in seen)
+
+
+def _of_waves(
+    views: Sequence[list[View]], sets: Sequence[Sequence[int]], epsilons: Sequence[float]
+) -> NDArray[np.float64]:
+    return largest([views[at] for some in sets for at in some], epsilons)
+
+
+def judge(seeds: Sequence[int]) -> int:
     judged = 0
     for seed in seeds:
         try:
             found = drawn_survey(seed).design
         except hc.Infeasible:  # a protocol that needs more people
             continue
-        check(found, points=points)
+        check(found)
         judged += 1
     return judged
 
 
 def test_random_surveys_keep_their_promise() -> None:
-    assert judge(QUICK, points=False) == len(QUICK)
+    assert judge(QUICK) >= len(QUICK) - 4
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(50))
+@pytest.mark.parametrize("part", range(20))
 def test_many_random_surveys_keep_their_promise(part: int) -> None:
-    seeds = range(1000 + 20 * part, 1020 + 20 * part)
-    assert judge(seeds, points=True) >= 10
+    """1,000 surveys in all, except for a few that are not feasible."""
+    assert judge(range(1000 + 50 * part, 1050 + 50 * part)) >= 40

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from headcount.randomness.sources import SecureSource, SeededSource
     from headcount.road.road import run
     from headcount.road.shuffler import shuffle
+    from headcount.survey.kept import KeptAnswers
     from headcount.survey.plan import SurveyPlan
     from headcount.survey.questions import Choice, Number, Scale, Several, YesNo
     from headcount.survey.results import SurveyResults
@@ -107,6 +108,7 @@ __all__ = [
     "Interval",
     "InvalidParameter",
     "InvalidValue",
+    "KeptAnswers",
     "Ledger",
     "Margin",
     "Margins",
@@ -197,6 +199,7 @@ _MODULES = {
     "Interval": "headcount.core.estimate",
     "InvalidParameter": "headcount.core.errors",
     "InvalidValue": "headcount.core.errors",
+    "KeptAnswers": "headcount.survey.kept",
     "Ledger": "headcount.ledger.ledger",
     "Margin": "headcount.planner.margin",
     "MatrixProtocol": "headcount.protocols.matrix",

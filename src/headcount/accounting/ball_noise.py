@@ -135,6 +135,7 @@ class BallNoise:
             lambda smaller: -math.expm1(smaller - epsilon) * self._likely * (1 + 4 * ROUNDING),
             epsilon,
             2,
+            one_pair=True,
         )
 
     # Error --------------------------------------------------------------------------------------

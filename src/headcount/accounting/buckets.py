@@ -38,6 +38,12 @@ class MovedCurve(PrivacyCurve):
     def of(cls, held: Law, left: Law) -> "MovedCurve":
         return cls((held, left), (left, held))
 
+    @property
+    def attained(self) -> bool:
+        """Whether no pair is replaced by one that dominates it. Then both directions are alike."""
+        held, left = self.leaving
+        return self.entering[0] is left and self.entering[1] is held
+
     @cached_property
     def _first(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """The losses (rounded up), masses and tail of the bucket that the person leaves."""

@@ -61,6 +61,18 @@ class PairCurve(PrivacyCurve):
     def both_directions(cls, one: Law, other: Law) -> "PairCurve":
         return cls(((one, other), (other, one)))
 
+    @cached_property
+    def attained(self) -> bool:
+        """Whether all pairs have the same probabilities, up to the order of the outcomes."""
+        windows = {(law.start, len(law.mass)) for pair in self.pairs for law in pair}
+        if len(windows) > 1:
+            return False
+        laws = {
+            tuple(sorted(zip(upper.mass.tolist(), lower.mass.tolist(), strict=True)))
+            for upper, lower in self.pairs
+        }
+        return len(laws) == 1
+
     def _delta(self, epsilon: float) -> float:
         return max(hockey_stick(upper, lower, epsilon) for upper, lower in self.pairs)
 
@@ -151,12 +163,18 @@ class SymmetricCurve(PrivacyCurve):
     HS_{−ε}(P‖Q) = 1 − e^−ε + e^−ε·HS_ε(Q‖P). δ is convex in e^ε, so straight lines between the
     `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is below `_BENDS`, the losses
     divide the interval from −pure_epsilon to pure_epsilon into `steps` equal steps, and the bends
-    are these losses. Otherwise the bends only cover the ε at which δ is not negligible.
+    are these losses. Otherwise the bends only cover the ε at which δ is not negligible. With
+    `one_pair`, the curve is `attained`.
     """
 
     delta_at: Callable[[float], float]
     pure_epsilon: float
     steps: int = BENDS
+    one_pair: bool = False
+
+    @property
+    def attained(self) -> bool:
+        return self.one_pair
 
     def _delta(self, epsilon: float) -> float:
         return self._mirrored(epsilon, self._known(abs(epsilon)))

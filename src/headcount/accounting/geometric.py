@@ -103,7 +103,10 @@ def exponential_weight(exponent: Fraction) -> Fraction:
 
 def moved_steps_curve(rate: float, steps: int) -> SymmetricCurve:
     return SymmetricCurve(
-        lambda epsilon: moved_delta(rate, steps, epsilon), rate * steps * (1 + 4 * ROUNDING), steps
+        lambda epsilon: moved_delta(rate, steps, epsilon),
+        rate * steps * (1 + 4 * ROUNDING),
+        steps,
+        one_pair=True,
     )
 
 
@@ -125,7 +128,7 @@ def moved_together_curve(epsilon: float, counts: int) -> SymmetricCurve:
         )
         return total * (1 + 8 * (counts + 8) * ROUNDING) + 8 * ROUNDING * epsilon
 
-    return SymmetricCurve(delta_at, epsilon, counts)
+    return SymmetricCurve(delta_at, epsilon, counts, one_pair=True)
 
 
 def moved_counts_curve(epsilon: float, rates: Sequence[float]) -> SymmetricCurve:
@@ -148,4 +151,5 @@ def moved_counts_curve(epsilon: float, rates: Sequence[float]) -> SymmetricCurve
         terms = (-math.expm1(min(0.0, smaller - loss)) * chance for loss, chance in outcomes)
         return math.fsum(terms) * (1 + 64 * ROUNDING) + 16 * ROUNDING * epsilon
 
-    return SymmetricCurve(delta, epsilon, len(rates) if len(set(rates)) == 1 else BENDS)
+    steps = len(rates) if len(set(rates)) == 1 else BENDS
+    return SymmetricCurve(delta, epsilon, steps, one_pair=True)

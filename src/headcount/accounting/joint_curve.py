@@ -227,6 +227,11 @@ class JointCurve(PrivacyCurve):
     curves: tuple[PrivacyCurve, ...]
     times: int = 1
 
+    @property
+    def attained(self) -> bool:
+        """Whether every release attains its curve. The releases must not limit each other."""
+        return all(curve.attained for curve in self.curves)
+
     @cached_property
     def pure_epsilon(self) -> float:
         """No loss exceeds this number, which may be infinite."""

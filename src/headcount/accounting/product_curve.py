@@ -54,6 +54,11 @@ class ProductCurve(PrivacyCurve):
 
     accounts: Accounts = field(repr=False)
 
+    @property
+    def attained(self) -> bool:
+        """A single view stands for all pairs in both directions."""
+        return len(self.accounts.views) == 1
+
     def _delta(self, epsilon: float) -> float:
         known = self.accounts.delta(min(abs(epsilon), _LAST_EPSILON))
         if epsilon >= 0:

@@ -75,6 +75,7 @@ class SumZero:
             lambda smaller: -math.expm1(smaller - epsilon) * self.likely * (1 + 4 * ROUNDING),
             epsilon,
             2,
+            one_pair=True,
         )
 
     # Error --------------------------------------------------------------------------------------

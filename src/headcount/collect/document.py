@@ -162,6 +162,12 @@ class Document:
         survey = self.questions
         if survey is None:
             return
+        if survey.keep_answers:
+            raise InvalidParameter(
+                "a survey that is collected must not keep answers, since devices randomize anew in "
+                "each wave",
+                hint="keep_answers = false",
+            )
         if survey.tables:
             raise InvalidParameter(
                 "a survey that is collected must have no tables of two questions, got "

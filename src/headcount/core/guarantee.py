@@ -149,6 +149,16 @@ class PrivacyCurve(ABC):
         bounds on delta. The lines are exact if every privacy loss that occurs is one of the bends.
         """
 
+    @property
+    def attained(self) -> bool:
+        """Whether one pair of neighboring views has exactly this curve at every real epsilon.
+
+        The curve is the largest in both directions. So the two directions of this pair have the
+        same curve, and compositions of such curves are exact. If the task has buckets, any two
+        different buckets must be such a pair.
+        """
+        return False
+
     def delta(self, epsilon: float) -> float:
         """The least known delta for this epsilon. Epsilon may be infinite."""
         infinite = isinstance(epsilon, float) and math.isinf(epsilon)
@@ -301,6 +311,11 @@ class NearCurve(ChangedCurve):
     """
 
     variation: float
+
+    @property
+    def attained(self) -> bool:
+        """Up to `variation`, which is rounded up like any other numerical error."""
+        return self.known.attained
 
     def _changed(self, deltas: NDArray[np.float64], epsilons: NDArray[np.float64]) -> Any:
         return deltas + self._charge(epsilons)

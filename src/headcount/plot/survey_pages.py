@@ -86,7 +86,9 @@ def board_page(plan: SurveyPlan) -> str:
         "<h2>What the promise means</h2>",
         _odds(plan.odds),
         "<h2>What is not promised</h2>",
-        "<ul>" + "".join(f"<li>{escape(one)}</li>" for one in _NOT_PROMISED) + "</ul>",
+        "<ul>"
+        + "".join(f"<li>{escape(one)}</li>" for one in (*plan.not_hidden, *_NOT_PROMISED))
+        + "</ul>",
         "<h2>A consent text to copy</h2>",
         f'<div class="card">{paragraphs(*plan.consent)}</div>',
         "<h2>Technical details</h2>",
@@ -234,7 +236,7 @@ def results_page(results: SurveyResults) -> str:
         *(_crossed(one) for one in results.tables),
         "<h2>What was promised</h2>",
         "" if promise.warning else _odds(results.odds),
-        paragraphs(f"Spent: {promise}, for everything that one person said, together."),
+        paragraphs(f"Spent: {promise}, for {results.protected}."),
         paragraphs(f"This relies on {promise.relies_on}."),
         "<footer>Made with Headcount.</footer>",
     ]

@@ -228,6 +228,7 @@ class Design:
     waves: int = 1
     releases_each: int | None = None  # how many releases a person answers; None means all
     tables: tuple["AskedTable", ...] = ()
+    kept_waves: int = 1  # in how many waves devices repeat their answers
 
     def with_tables(self, columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The encoded answers to all questions, and the cells of all tables."""

@@ -22,7 +22,7 @@ from headcount.survey.questions import KINDS, Question
 from headcount.survey.survey import Survey
 
 _ABOUT = ("title", "introduction", "contact")
-_PRIVACY = ("trust", "epsilon", "delta", "least_people", "noise", "waves")
+_PRIVACY = ("trust", "epsilon", "delta", "least_people", "noise", "waves", "keep_answers")
 _TABLES = ("privacy", "question", "table")
 _MOST_BYTES = 1_000_000
 _HEADER = re.compile(r"\s*(\[{1,2})\s*([A-Za-z0-9_.\-\"' ]+?)\s*\]{1,2}\s*(#.*)?$")
@@ -92,7 +92,7 @@ def survey_data(survey: Survey) -> dict[str, Any]:
         "delta": survey.budget.delta,
         "least_people": survey.least_people,
     }
-    for name, default in (("noise", "people"), ("waves", 1)):
+    for name, default in (("noise", "people"), ("waves", 1), ("keep_answers", False)):
         if getattr(survey, name) != default:
             privacy[name] = getattr(survey, name)
     tables = [{"of": list(pair)} for pair in survey.tables]
@@ -262,6 +262,7 @@ def _privacy(data: Mapping[str, Any], lines: _Lines) -> dict[str, Any]:
             "least_people": given.get("least_people", 1),
             "noise": noise,
             "waves": given.get("waves", 1),
+            "keep_answers": given.get("keep_answers", False),
         }
 
 

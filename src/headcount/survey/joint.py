@@ -1,76 +1,85 @@
 """The privacy of all answers of one person together.
 
 The curve of a release is the largest divergence over all its neighboring pairs, in both directions.
-So the composition of these curves covers every combination of answers and directions. Every such
-combination is possible, since the answer to a question does not limit the answers to others. So the
-composition is attained if the pair of each release has the same curve in both directions. Then the
-joint guarantee is exact. Otherwise it is an upper bound.
+So the composition of these curves covers every combination of answers and directions. It is exact
+if one pair of views attains it. For this, each release must have a pair of views that attains its
+curve in both directions, and one person's answers must be able to change in all these ways at once.
+
+Answers to different questions do not limit each other. But the cell of a two-way table follows from
+the answers to its two questions. If both answers change, so does the cell. So tables are exact if
+any two answers attain the curves of the questions and of the table. "No answer" to a question with
+boxes excludes all ticks, so the guarantee of such a question is only an upper bound.
 
 All of this holds only if the messages of one person cannot be linked.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
 from headcount.accounting.divergence import PointCurve
 from headcount.accounting.joint_curve import joint_curve
 from headcount.core.budget import Budget, Crowd, Trust
-from headcount.core.guarantee import Guarantee, PrivacyCurve
+from headcount.core.errors import Infeasible
+from headcount.core.guarantee import Guarantee, PrivacyCurve, rounded_up
 from headcount.core.protocol import Protocol
+from headcount.core.table import counted, short
+from headcount.survey.answers import NO_ANSWER
 
 NEIGHBORS = "replace all answers of one person"
-# Protocols whose pairs of views have the same curve in both directions.
-_SYMMETRIC = (
-    "central.geometric", "central.laplace", "central.sum-zero", "central.cube", "central.tree",
-    "shuffle.fake-users", "shuffle.tree", "shuffle.margins",
-)  # fmt: skip
-_SAFE = 1 + 1e-12
 _NEARLY = 1 - 1e-10  # an ε above this part of the budget is stated as the whole budget
 
 
-def pure_sum(protocols: Sequence[Protocol], waves: int) -> float:
-    """The sum of the pure epsilons of all releases, rounded up. Infinite if one is not pure."""
-    pure = [
-        math.inf if one.guarantee.delta else min(one.guarantee.epsilon, one.curve.epsilon(0.0))
-        for one in protocols
-    ]
-    return waves * math.fsum(pure) * _SAFE
+def total(numbers: Iterable[float], times: int = 1) -> float:
+    """`times` times the sum of all numbers, rounded up."""
+    listed = list(numbers)
+    if math.inf in listed:
+        return math.inf
+    exact = times * sum(map(Fraction, listed), Fraction(0))
+    near = float(exact)
+    return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
 
 
-def added_up(
-    protocols: Sequence[Protocol], budget: Budget, waves: int
-) -> tuple[float, float] | None:
-    """The sums of all epsilons and of all deltas, rounded up. None if they exceed the budget."""
-    promises = [one.guarantee for one in protocols]
-    epsilon = waves * math.fsum(one.epsilon for one in promises) * _SAFE
-    delta = waves * math.fsum(one.delta for one in promises) * _SAFE
-    within = epsilon <= budget.epsilon * _SAFE**2 and delta <= budget.delta
-    return (min(epsilon, budget.epsilon), delta) if within else None
+def stated(epsilon: float, budget: Budget) -> float:
+    """The whole budget if ε is nearly as large. It is never smaller than ε."""
+    return budget.epsilon if budget.epsilon * _NEARLY < epsilon <= budget.epsilon else epsilon
 
 
 def joint(
     protocols: Sequence[Protocol], budget: Budget, crowd: Crowd, trust: Trust, waves: int = 1
 ) -> tuple[Guarantee, PrivacyCurve]:
-    """The guarantee and the curve of all releases together, if each is made `waves` times."""
+    """The guarantee and the curve of all releases together, if each is made `waves` times.
+
+    The guarantee is within the budget whenever the sum or the composition of all privacy losses
+    is. Otherwise it says by how much they exceed it.
+    """
+    promises = [one.guarantee for one in protocols]
     curve = joint_curve([one.curve for one in protocols], waves)
-    pure, sums = pure_sum(protocols, waves), added_up(protocols, budget, waves)
-    if pure <= budget.epsilon * _SAFE**2:
-        # The curve is rounded up, and the guarantee must be a point of it.
-        epsilon, delta, exact = max(pure, curve.epsilon(0.0)), 0.0, True
-        epsilon = budget.epsilon if epsilon > budget.epsilon * _NEARLY else epsilon
+    pure = total(map(_pure_epsilon, protocols), waves)
+    epsilon, delta = (total(column, waves) for column in zip(*map(_pair, promises), strict=True))
+    added = epsilon <= budget.epsilon and (
+        delta <= budget.delta or delta < curve.delta(budget.epsilon)
+    )
+    if pure <= budget.epsilon:
+        # The curve is rounded up, and the guarantee should be a point of it.
+        least = curve.epsilon(0.0)
+        epsilon, delta = max(pure, least) if least <= budget.epsilon else pure, 0.0
+        exact = is_exact(protocols)
         method = "the epsilons of all questions are added"
-    elif sums is not None:
-        epsilon, delta, exact = *sums, False
+    elif len(protocols) == waves == 1 and added:
+        exact, method = is_exact(protocols), promises[0].method
+    elif added:
+        exact = False
         method = "the epsilons and the deltas of all questions are added"
         curve = PointCurve(epsilon, delta)
     else:
         epsilon, delta = budget.epsilon, curve.delta(budget.epsilon)
-        exact = all(_is_symmetric(one) for one in protocols)
+        exact = is_exact(protocols) and curve.attained
         method = "composition of the privacy losses of all questions"
     if waves > 1:
         method += f", in {waves} waves"
     guarantee = Guarantee(
-        epsilon=epsilon,
+        epsilon=stated(epsilon, budget),
         delta=delta,
         trust=trust,
         exact=exact,
@@ -82,19 +91,43 @@ def joint(
     return guarantee, curve
 
 
+def check_within(guarantee: Guarantee, budget: Budget, questions: int) -> None:
+    """Refuse releases that exceed the budget together."""
+    if guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta:
+        return
+    raise Infeasible(
+        f"the budget epsilon={short(budget.epsilon)}, delta={short(budget.delta)} is too small for "
+        f"{counted(questions, 'question')}, which would spend epsilon="
+        f"{rounded_up(guarantee.epsilon)}, delta={rounded_up(guarantee.delta)}",
+        nearest={"delta": max(2 * guarantee.delta, budget.delta)},
+    )
+
+
+def _pair(promise: Guarantee) -> tuple[float, float]:
+    return promise.epsilon, promise.delta
+
+
+def _pure_epsilon(protocol: Protocol) -> float:
+    """The largest privacy loss of a release. It is infinite if the release is not pure."""
+    promise = protocol.guarantee
+    return math.inf if promise.delta else min(promise.epsilon, protocol.curve.epsilon(0.0))
+
+
+def is_exact(protocols: Sequence[Protocol]) -> bool:
+    """Whether the guarantees of all releases are exact, and can be attained at once."""
+    exact = all(one.guarantee.exact and _every_answer(one) for one in protocols)
+    tables = any(one.task.name == "table" for one in protocols)
+    return exact and (not tables or all(one.curve.attained for one in protocols))
+
+
+def _every_answer(protocol: Protocol) -> bool:
+    """Whether people may give every answer that the task of the release allows."""
+    return protocol.task.name != "boxes" or NO_ANSWER not in protocol.task.settings["labels"]
+
+
 def reliance(protocols: Sequence[Protocol]) -> str:
     """Whom people must trust. It is empty if this is the same as usual in the trust model."""
     promises = [one.guarantee for one in protocols]
     if all(one.relies_as_usual for one in promises):
         return ""
     return "; and on ".join(dict.fromkeys(one.relies_on for one in promises))
-
-
-def _is_symmetric(protocol: Protocol) -> bool:
-    """Whether the largest divergence is that of one pair of views, in both directions.
-
-    A `PointCurve` has only one known point. It does not belong to one pair of views. Boxes with a
-    limit on ticks have such a curve.
-    """
-    known = protocol.guarantee.exact and not isinstance(protocol.curve, PointCurve)
-    return known and protocol.name in _SYMMETRIC

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PointCurve
+from headcount.accounting.geometric import moved_together_curve
 from headcount.accounting.joint_curve import joint_curve
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.errors import Infeasible, InvalidParameter
@@ -34,8 +35,10 @@ from headcount.core.task import Task
 from headcount.core.tasks.boxes import Boxes
 from headcount.protocols.registry import protocol, protocol_class, protocol_names
 from headcount.survey.design import LINE, Ask, Design, Release
-from headcount.survey.joint import NEIGHBORS
+from headcount.survey.joint import NEIGHBORS, check_within, is_exact, stated, total
 
+_BELOW = 1 - 1e-12  # so that sums of rounded ε stay within the budget
+_LISTED_WAVES = 500  # up to this number, the losses of all waves are listed
 _FEWEST = 2  # on average, at least this many people answer a release, if there are enough
 _DEVIATIONS = 6.0  # fewer people than `asked` answer a release with probability 1e-9
 _NAMES = {
@@ -61,7 +64,8 @@ def local_design(asks: Sequence[Ask], budget: Budget, crowd: Crowd, waves: int) 
     groups = _groups(asks)
     best: tuple[float, int, list[_Choice]] | None = None
     for each in range(1, len(groups) + 1):
-        choices = [_chosen(group, Budget(spent / each), crowd) for group in groups]
+        part = Budget(spent / each * _BELOW)
+        choices = [_chosen(group, part, crowd) for group in groups]
         least = _least_share(len(choices), each, crowd.users)
         error = _error(choices, each, crowd.users, least)
         if best is None or error < best[0] * (1 - 1e-9):
@@ -74,7 +78,8 @@ def local_design(asks: Sequence[Ask], budget: Budget, crowd: Crowd, waves: int) 
     releases = tuple(
         _release(choice, share, crowd) for choice, share in zip(choices, shares, strict=True)
     )
-    guarantee, curve = promised(releases, each, budget, waves)
+    guarantee, curve = promised(releases, budget, waves)
+    check_within(guarantee, budget, len(asks))
     answered = min(len(asks), sum(sorted((len(one.ids) for one in releases), reverse=True)[:each]))
     return Design(
         Trust.LOCAL, budget, crowd, tuple(asks), releases, guarantee, curve, answered, waves, each
@@ -85,39 +90,80 @@ def of_wave(budget: Budget, waves: int) -> float:
     """The ε that each wave may spend."""
     if waves == 1:
         return budget.epsilon
-    low, high = budget.epsilon / waves, budget.epsilon
+    low, high = budget.epsilon / waves * _BELOW, budget.epsilon
     if not budget.delta:
-        return low * (1 - 1e-13)
+        return low
+    allowed = budget.delta * (1 - 1e-5)  # curves of the releases are rounded up a little more
     for _ in range(40):
         middle = (low + high) / 2
-        within = joint_curve([PointCurve(middle, 0.0)], waves).delta(budget.epsilon) <= budget.delta
+        within = _of_waves(middle, waves).delta(budget.epsilon) <= allowed
         low, high = (middle, high) if within else (low, middle)
     return low
 
 
+def _of_waves(epsilon: float, waves: int) -> PrivacyCurve:
+    """The curve of several waves with this ε each. Of all ε-private mechanisms, randomized response
+    has the largest curve, and it has the losses of geometric noise.
+    """
+    if waves <= _LISTED_WAVES:
+        return replace(moved_together_curve(total([epsilon], waves), waves), one_pair=False)
+    return joint_curve([PointCurve(epsilon, 0.0)], waves)
+
+
 def promised(
-    releases: Sequence[Release], each: int, budget: Budget, waves: int
+    releases: Sequence[Release], budget: Budget, waves: int
 ) -> tuple[Guarantee, PrivacyCurve]:
-    """The guarantee if a person answers any `each` of the releases: the largest ε are added."""
-    local = sorted((one.protocol.local_epsilon for one in releases), reverse=True)[:each]
-    epsilon = min(math.fsum(local) * (1 + 1e-12), budget.epsilon)
-    curve: PrivacyCurve = PointCurve(epsilon, 0.0)
-    delta = 0.0
-    method = "the largest epsilons of the questions that one person answers are added"
-    neighbors = NEIGHBORS + "; which questions a person answers is public"
-    if waves > 1:
-        curve = joint_curve([curve], waves)
+    """The guarantee of some of the releases, whichever of them a person may answer together. Over
+    several waves, a person may answer other releases in each wave.
+    """
+    protocols = [one.protocol for one in releases]
+    sets = [[protocols[at].guarantee for at in some] for some in answered_sets(releases)]
+    epsilon = max(total(one.epsilon for one in some) for some in sets)
+    delta = max(total(one.delta for one in some) for some in sets)
+    exact = is_exact(protocols) and not delta
+    curve: PrivacyCurve = PointCurve(epsilon, delta)
+    method = "the epsilons of the questions that one person answers are added"
+    if waves > 1 and not delta:
+        alone = protocols[0].curve if len(protocols) == 1 else None
+        curve = _of_waves(epsilon, waves) if alone is None else joint_curve([alone], waves)
+    if waves == 1 or delta or not budget.delta or total([epsilon], waves) <= budget.epsilon:
+        epsilon, delta = total([epsilon], waves), total([delta], waves)
+        curve = PointCurve(epsilon, delta) if delta else curve
+    else:
+        epsilon, delta = budget.epsilon, curve.delta(budget.epsilon)
+        exact = exact and curve.attained
         method += f"; composition of {waves} waves"
-        neighbors = NEIGHBORS + " in all waves; which questions a person answers is public"
-        if waves * epsilon <= budget.epsilon:
-            epsilon = waves * epsilon
-        else:
-            epsilon, delta = budget.epsilon, curve.delta(budget.epsilon)
     promise = Guarantee(
-        epsilon=epsilon, delta=delta, trust=Trust.LOCAL, exact=waves == 1, method=method,
-        honest=1, neighbors=neighbors,
+        epsilon=stated(epsilon, budget), delta=delta, trust=Trust.LOCAL, exact=exact,
+        method=method, honest=1,
+        neighbors=f"{NEIGHBORS}{' in all waves' * (waves > 1)}; which questions a person answers "
+        "is public",
     )  # fmt: skip
     return promise, curve
+
+
+def answered_sets(releases: Sequence[Release]) -> list[tuple[int, ...]]:
+    """The places of the releases that one person may answer together.
+
+    They change only where a number u + k·2^32 enters or leaves the part of a release.
+    """
+    ends = accumulate(int(one.share) for one in releases)
+    places = np.unique(np.array([0, *(end % LINE for end in ends)], dtype=np.uint64))
+    drawn = np.transpose(_drawn(releases, places))
+    return sorted({tuple(np.flatnonzero(some).tolist()) for some in drawn})
+
+
+def questions_answered(releases: Sequence[Release]) -> tuple[int, int]:
+    """The least and the largest number of questions that one person answers.
+
+    If several yes-no questions are boxes of one release, a person answers only some of them.
+    """
+    numbers = [
+        int(one.protocol.parameters.get("boxes_each", len(one.ids))) if len(one.ids) > 1 else 1
+        for one in releases
+    ]
+    every = [sum(numbers[at] for at in some) for some in answered_sets(releases)]
+    return min(every), max(every)
 
 
 def _groups(asks: Sequence[Ask]) -> list[tuple[Ask, ...]]:
@@ -207,7 +253,11 @@ def _release(choice: _Choice, share: int, crowd: Crowd) -> Release:
 
 def drawn_releases(design: Design, places: NDArray[np.uint64]) -> list[NDArray[np.bool_]]:
     """Whether each person answers each release, from the numbers u that their devices drew."""
-    ends = [0, *accumulate(int(one.share) for one in design.releases)]
+    return _drawn(design.releases, places)
+
+
+def _drawn(releases: Sequence[Release], places: NDArray[np.uint64]) -> list[NDArray[np.bool_]]:
+    ends = [0, *accumulate(int(one.share) for one in releases)]
     found = []
     for low, high in pairwise(ends):
         # The first number u + k·2^32 from `low` on must be below `high`.

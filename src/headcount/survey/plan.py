@@ -15,6 +15,9 @@ from headcount.core.table import Table, counted, counted_people, number, short
 from headcount.core.task import Task
 from headcount.survey import words
 from headcount.survey.design import Design
+from headcount.survey.joint import total
+from headcount.survey.kept import shown_changes
+from headcount.survey.local import questions_answered
 
 if TYPE_CHECKING:
     from headcount.survey.survey import Survey
@@ -148,16 +151,38 @@ class SurveyPlan:
     @property
     def collusion(self) -> float:
         """The ε that is left if shuffler and analyzer work together. It may be infinite."""
-        each = math.fsum(one.protocol.local_epsilon for one in self.design.releases)
-        return self.design.waves * each
+        if self.survey.trust == Trust.LOCAL:
+            return self.guarantee.epsilon
+        return total(
+            (one.protocol.local_epsilon for one in self.design.releases), self.design.waves
+        )
+
+    @property
+    def questions_each(self) -> tuple[int, int]:
+        """The least and the largest number of questions that a person answers. In local trust,
+        tables of two questions count as questions.
+        """
+        if self.survey.trust != Trust.LOCAL:
+            return len(self.survey.questions), len(self.survey.questions)
+        return questions_answered(self.design.releases)
 
     @property
     def sends(self) -> str:
         """What a person sends, in one sentence."""
         survey = self.survey
         slots = self.design.slots if survey.trust == Trust.SHUFFLE else 0
-        each = self.design.questions_each
-        return words.shared(survey.trust, survey.noise, len(survey.questions), each, slots)
+        asked = f"{len(self.design.asks)} questions{' and tables' if survey.tables else ''}"
+        everything = self.questions_each[0] == len(self.design.asks)
+        each = None if everything else self.questions_each
+        return words.shared(survey.trust, survey.noise, asked, each, slots)
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        """What kept answers hide and do not hide, in words. It is empty if no answers are kept."""
+        if not self.survey.keep_answers:
+            return ()
+        shown = shown_changes(self.design)
+        return words.kept_answers(self.survey.waves, self.guarantee.epsilon, shown)
 
     @property
     def seen(self) -> tuple[tuple[str, str], ...]:
@@ -181,11 +206,8 @@ class SurveyPlan:
     @property
     def promised(self) -> str:
         """The guarantee in one line."""
-        waves = self.survey.waves
-        together = "everything that one person says, together"
-        if waves > 1:
-            together += f", in all {waves} waves"
-        return f"{self.guarantee}, for {together}"
+        waves = words.in_waves(self.survey.waves, kept=self.survey.keep_answers)
+        return f"{self.guarantee}, for everything that one person says, together{waves}"
 
     def table(self) -> Table:
         """The margins of all questions, with the words of the plan as notes."""
@@ -214,6 +236,7 @@ class SurveyPlan:
                 f"{self.odds.sentence} {self.odds.explanation}",
                 self.odds.delta,
                 self.sends,
+                *self.not_hidden,
                 *(f"{who}: {what}" for who, what in self.seen),
             ),
             words=2,
@@ -235,7 +258,9 @@ class SurveyPlan:
             "guarantee": self.guarantee.to_dict(),
             "questions": [one.to_dict() for one in self.answers],
             "tables": [one.to_dict() for one in self.tables],
-            "questions_each": self.design.questions_each,
+            "waves": survey.waves,
+            "keep_answers": survey.keep_answers,
+            "questions_each": list(self.questions_each),
             "messages_per_user": self.design.messages_per_user,
             "slots": self.design.slots,
             "sealed_bytes": self.design.sealed_bytes,
@@ -248,6 +273,7 @@ class SurveyPlan:
                 "delta": odds.delta,
             },
             "sends": self.sends,
+            "not_hidden": list(self.not_hidden),
             "sees": [{"who": who, "what": what} for who, what in self.seen],
             "consent": list(self.consent),
         }

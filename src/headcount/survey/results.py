@@ -15,7 +15,7 @@ from headcount.core.two_way import TableEstimate
 from headcount.survey.design import Design
 from headcount.survey.questions import Question
 from headcount.survey.readings import EVERYBODY, Reading
-from headcount.survey.words import Odds
+from headcount.survey.words import Odds, in_waves
 
 if TYPE_CHECKING:
     from headcount.survey.survey import Survey
@@ -84,6 +84,12 @@ class SurveyResults:
         """What is promised to each person, for all answers together."""
         return next(iter(self.estimates.values())).guarantee
 
+    @property
+    def protected(self) -> str:
+        """What the guarantee is for, in words."""
+        waves = in_waves(self.survey.waves, kept=self.survey.keep_answers)
+        return f"everything that one person said, together{waves}"
+
     @cached_property
     def odds(self) -> Odds:
         """How many of 100 people guess right about somebody."""
@@ -137,7 +143,7 @@ class SurveyResults:
             f"{counted(len(survey.questions), 'question')}",
             notes=(
                 *([promise.warning] if promise.warning else []),
-                f"{promise}, for everything that one person said, together",
+                f"{promise}, for {self.protected}",
                 *([] if promise.warning else [self.odds.sentence]),
             ),
             words=2,

@@ -1,6 +1,6 @@
 """Makes all releases of a survey, from people's answers to estimates."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from headcount.road.pieces import Piece, collected, workers_for
 from headcount.road.road import Bits, Route, walk
 from headcount.survey.design import Design
 from headcount.survey.joint import joint
+from headcount.survey.kept import KeptAnswers, Wave
 from headcount.survey.local import dealt, drawn_releases, of_wave, promised
 
 _MOST_COUNTED = 2**16  # people are counted by value if a task has at most this many values
@@ -73,19 +74,50 @@ class Ready:
     people: Respondents
     bits: Bits
     users: int
+    spends: bool = True  # whether a ledger must be charged
 
     def released(self) -> dict[str, Estimate]:
         """Make all releases. Each estimate states the guarantee of the whole survey."""
         design, protocols = self.design, self.people.protocols
         routes: dict[Group, Route] = {place: Route(one) for place, one in protocols.items()}
         estimates = walk(self.people, routes, self.bits)
-        crowd = None if design.releases_each is None else self.users
-        found: dict[str, Estimate] = {}
-        for at, release in enumerate(design.releases):
-            promise = replace(design.guarantee, secure=estimates[at].guarantee.secure)
-            separate = release.separate(estimates[at], crowd)
-            found |= {name: replace(one, guarantee=promise) for name, one in separate.items()}
-        return {ask.id: found[ask.id] for ask in design.asks}
+        return _answers(design, [estimates[at] for at in range(len(routes))], self.users)
+
+
+@dataclass(frozen=True, eq=False)
+class ReadyWave:
+    """A wave of a survey that keeps answers. It was checked, but nothing has been released."""
+
+    design: Design
+    kept: KeptAnswers
+    wave: Wave
+    users: int
+
+    @property
+    def spends(self) -> bool:
+        """Whether a ledger must be charged. A wave that only repeats messages spends nothing."""
+        return self.wave.spends
+
+    def released(self) -> dict[str, Estimate]:
+        """Send all messages, and estimate the answers."""
+        self.kept.sent(self.design, self.wave)
+        protocols = [one.protocol for one in self.design.releases]
+        estimates = [
+            one.estimate(one.tally(batch))
+            for one, batch in zip(protocols, self.wave.batches, strict=True)
+        ]
+        return _answers(self.design, estimates, self.users)
+
+
+def _answers(design: Design, estimates: Sequence[Estimate], users: int) -> dict[str, Estimate]:
+    """The estimate of each question. Each states the guarantee of the whole survey."""
+    crowd = None if design.releases_each is None else users
+    found: dict[str, Estimate] = {}
+    for release, estimate in zip(design.releases, estimates, strict=True):
+        promise = replace(design.guarantee, secure=estimate.guarantee.secure)
+        separate = release.separate(estimate, crowd)
+        found |= {name: replace(one, guarantee=promise) for name, one in separate.items()}
+    return {ask.id: found[ask.id] for ask in design.asks}
 
 
 def ready(design: Design, columns: Mapping[str, NDArray[Any]], source: Source | None) -> Ready:
@@ -103,6 +135,21 @@ def ready(design: Design, columns: Mapping[str, NDArray[Any]], source: Source | 
     people = Respondents(encoded, protocols)
     check_memory(protocols, people.users)
     return Ready(design, people, Bits.of(source, 1), users)
+
+
+def ready_wave(
+    design: Design,
+    columns: Mapping[str, NDArray[Any]],
+    source: Source | None,
+    kept: KeptAnswers,
+    people: Sequence[Any],
+) -> ReadyWave:
+    """Draw what is new in this wave, and check everything that may be refused."""
+    source = SecureSource() if source is None else source
+    checks.instance("source", source, Source)
+    checks.instance("kept", kept, KeptAnswers)
+    users = people_of(design, columns)
+    return ReadyWave(design, kept, kept.prepared(design, columns, people, source), users)
 
 
 def people_of(design: Design, columns: Mapping[str, NDArray[Any]]) -> int:
@@ -127,9 +174,14 @@ def charged(design: Design, ledger: Ledger, dataset: str | None, users: int) -> 
     """Charge all releases to a ledger, as one entry. Each wave is charged when it is made."""
     names = dict.fromkeys(one.protocol.name for one in design.releases)
     promise, curve = of_one_wave(design)
+    note: dict[str, Any] = {
+        "questions": [ask.id for ask in design.asks],
+        "protected": promise.neighbors,
+    }
+    if design.kept_waves > 1:
+        note["kept answers"] = "one entry for each different answer that somebody gives over time"
     ledger.charge(
-        dataset, promise, curve,
-        {"questions": [ask.id for ask in design.asks], "protected": promise.neighbors},
+        dataset, promise, curve, note,
         protocol=", ".join(names)[:200], task="survey", users=users,
     )  # fmt: skip
 
@@ -141,7 +193,7 @@ def of_one_wave(design: Design) -> tuple[Guarantee, PrivacyCurve]:
         return design.guarantee, design.curve
     if design.releases_each is not None:
         part = Budget(of_wave(budget, waves))
-        return promised(design.releases, design.releases_each, part, 1)
+        return promised(design.releases, part, 1)
     part = Budget(budget.epsilon / waves, budget.delta)
     protocols = [one.protocol for one in design.releases]
     promise, curve = joint(protocols, part, design.crowd, design.trust)

@@ -29,7 +29,7 @@ from headcount.core.tasks.boxes import MOST_BOXES, Boxes
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.registry import protocol, protocol_class
 from headcount.survey.design import Ask, AskedTable, Design, Noise, Release
-from headcount.survey.joint import joint
+from headcount.survey.joint import check_within, joint
 from headcount.survey.local import local_design
 from headcount.survey.offers import Offer, PoissonOffer, ScaledOffer, least_split
 
@@ -100,6 +100,7 @@ def design(
         for offer, built in zip(offers, protocols, strict=True)
     )
     guarantee, curve = joint(protocols, budget, crowd, trust, waves)
+    check_within(guarantee, budget, len(asks))
     return Design(
         trust, budget, crowd, tuple(asks), releases, guarantee, curve, len(asks), waves,
         tables=asked_tables,

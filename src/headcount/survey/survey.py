@@ -16,10 +16,19 @@ from headcount.core.source import Source
 from headcount.ledger.ledger import Ledger
 from headcount.survey.answers import columns_of
 from headcount.survey.design import Ask, Design, Noise
+from headcount.survey.kept import KeptAnswers, kept_design
 from headcount.survey.plan import SurveyPlan
 from headcount.survey.questions import Question
 from headcount.survey.results import SurveyResults
-from headcount.survey.run import charged, check_charged, people_of, ready
+from headcount.survey.run import (
+    Ready,
+    ReadyWave,
+    charged,
+    check_charged,
+    people_of,
+    ready,
+    ready_wave,
+)
 from headcount.survey.split import design
 
 
@@ -30,7 +39,9 @@ class Survey:
     Nothing is analyzed if fewer than `least_people` people answer. `tables` has pairs of ids of
     questions whose two-way tables are wanted. With `noise="shuffler"`, the shuffler adds the noise,
     and not the people. If the same people are asked again, `waves` says how often they are asked
-    in all. The budget is then for all waves together.
+    in all. The budget is then for all waves together, and all waves have the design for
+    `least_people`. With `keep_answers`, a device randomizes each answer once and repeats it in all
+    waves, in local trust alone. Then the budget is for people whose answers stay the same.
     """
 
     questions: Sequence[Question]
@@ -43,6 +54,7 @@ class Survey:
     tables: Sequence[tuple[str, str]] = ()
     noise: Noise = "people"
     waves: int = 1
+    keep_answers: bool = False
 
     _designs: dict[int, Design] = field(default_factory=dict, init=False, repr=False)
 
@@ -56,6 +68,27 @@ class Survey:
         object.__setattr__(self, "trust", Trust(checks.choice("trust", self.trust, list(Trust))))
         checks.whole("least_people", self.least_people, low=1, high=MOST_USERS)
         checks.whole("waves", self.waves, low=1, high=10_000)
+        checks.flag("keep_answers", self.keep_answers)
+        if self.keep_answers:
+            self._check_kept()
+
+    def _check_kept(self) -> None:
+        if self.trust == Trust.SHUFFLE:
+            raise InvalidParameter(
+                "`keep_answers` must be false in shuffle trust, got true: messages that repeat in "
+                "each wave link the answers of one person",
+                hint="delete keep_answers; the noise of each wave is then new",
+            )
+        if self.trust == Trust.CENTRAL:
+            raise InvalidParameter(
+                "`keep_answers` must be false in central trust, got true: there, devices do not "
+                "randomize answers",
+                hint="delete keep_answers",
+            )
+        if self.waves == 1:
+            raise InvalidParameter(
+                "`keep_answers` must come with several waves, got waves = 1", hint="waves = 12"
+            )
 
     @cached_property
     def asks(self) -> tuple[Ask, ...]:
@@ -72,10 +105,11 @@ class Survey:
     def designed(self, users: int) -> Design:
         """The design for this number of people."""
         if users not in self._designs:
-            self._designs[users] = design(
+            made = design(
                 self.asks, self.tables, self.budget, Crowd(users), self.trust, self.noise,
-                waves=self.waves,
+                waves=1 if self.keep_answers else self.waves,
             )  # fmt: skip
+            self._designs[users] = kept_design(made, self.waves) if self.keep_answers else made
         return self._designs[users]
 
     @property
@@ -107,7 +141,8 @@ class Survey:
     def plan(self, users: int | None = None, confidence: float = 0.95) -> SurveyPlan:
         """How exact each answer will be, what a person sends, and who sees what.
 
-        The plan is for the least number of people, or for `users` people.
+        The plan is for the least number of people, or for `users` people. With several waves,
+        `users` stands for the least number of people in each wave.
         """
         return SurveyPlan(self, self.least_people if users is None else users, confidence)
 
@@ -117,17 +152,38 @@ class Survey:
         source: Source | None = None,
         ledger: Ledger | None = None,
         dataset: str | None = None,
+        *,
+        kept: KeptAnswers | None = None,
+        people: Sequence[Any] | None = None,
     ) -> SurveyResults:
-        """Make all releases. The design is made for the number of people who answered.
+        """Make all releases. The design is made for the number of people who answered, or for
+        `least_people` if there are several waves.
 
         With a ledger, the whole survey is charged as one entry before anything is released. Each
-        run is a wave of its own.
+        run is a wave of its own. If the survey keeps answers, `kept` has the answers of earlier
+        waves, and `people` has the name of each person. Such a wave is charged only if somebody
+        has held more different answers than anybody before.
         """
         columns = self.columns(answers)
         users = people_of(self.design, columns)
-        design = self.designed(users)
-        prepared = ready(design, columns, source)
+        # All waves must have the same design, because their guarantee is that of this design.
+        design = self.design if self.waves > 1 else self.designed(users)
+        if self.keep_answers != (kept is not None) or self.keep_answers != (people is not None):
+            wanted = "be given" if self.keep_answers else "not be given"
+            raise InvalidParameter(
+                f"`kept` and `people` must {wanted}, since the survey "
+                f"{'keeps' if self.keep_answers else 'does not keep'} answers",
+                hint="survey.run(answers, kept=hc.KeptAnswers(), people=names) in Python"
+                if self.keep_answers
+                else "keep_answers = true",
+            )
+        prepared: Ready | ReadyWave
+        if kept is None or people is None:
+            prepared = ready(design, columns, source)
+        else:
+            prepared = ready_wave(design, columns, source, kept, people)
         if ledger is not None:
             check_charged(source)
-            charged(design, ledger, dataset, users)
+            if prepared.spends:
+                charged(design, ledger, dataset, users)
         return SurveyResults(self, design, prepared.released(), users)

@@ -23,6 +23,8 @@ class Odds:
     without: int
     within: int
     report: PrivacyReport
+    waves: int = 1
+    kept: bool = False
 
     @classmethod
     def of(cls, design: Design) -> "Odds":
@@ -30,7 +32,9 @@ class Odds:
         report = privacy_report(design.guarantee)
         advantage = report.advantage.value
         most = 100.0 if advantage is None else 50 * (1 + advantage)
-        return cls(50, min(100, math.ceil(most - 1e-9)), report)
+        kept = design.kept_waves > 1
+        waves = design.kept_waves if kept else design.waves
+        return cls(50, min(100, math.ceil(most - 1e-9)), report, waves, kept)
 
     @property
     def sentence(self) -> str:
@@ -44,7 +48,7 @@ class Odds:
         return (
             "They guess which of two statements about you is true. From everything else that they "
             "know, both statements are equally likely. The numbers hold for all of your answers "
-            "together."
+            f"together{in_waves(self.waves, kept=self.kept)}."
         )
 
     @property
@@ -53,21 +57,52 @@ class Odds:
         return self.report.sentences[0]
 
 
-def shared(trust: Trust, noise: Noise, questions: int, each: int, messages: int) -> str:
-    """What a person's device sends, in one sentence."""
+def in_waves(waves: int, *, kept: bool) -> str:
+    """The end of a sentence about a promise: for which waves it holds."""
+    if waves == 1:
+        return ""
+    return f", in all {waves} waves" + (", if the answers stay the same" if kept else "")
+
+
+def shared(
+    trust: Trust, noise: Noise, questions: str, each: tuple[int, int] | None, messages: int
+) -> str:
+    """What a person's device sends, in one sentence. A device answers at least `each[0]` and at
+    most `each[1]` of the questions, or all of them if `each` is None.
+    """
     if trust == Trust.CENTRAL:
         return "Each person's answers are handed to the people who run the survey, as they are."
     if trust == Trust.LOCAL:
-        asked = (
-            f"Each device answers all {questions} questions"
-            if each == questions
-            else f"Each device answers {each} of the {questions} questions, chosen at random"
-        )
+        asked = f"Each device answers all {questions}"
+        if each is not None:
+            some = str(each[0]) if each[0] == each[1] else f"{each[0]} to {each[1]}"
+            asked = f"Each device answers {some} of the {questions}, chosen at random"
         return f"{asked}, and randomizes every answer before it is sent."
     noisy = "" if noise == "shuffler" else ", some of them random"
     return (
         f"Each device sends {counted(messages, 'sealed message')}{noisy}. Everybody sends the same "
         "number of messages, and all of them have the same size."
+    )
+
+
+def kept_answers(waves: int, epsilon: float, shown: float | None) -> tuple[str, ...]:
+    """What kept answers do and do not hide. `shown` is the probability that a change shows."""
+    often = "usually"
+    if shown is not None:
+        often = f"with a probability of up to {math.ceil(1000 * shown) / 10:.1f} %"
+    return (
+        f"Each device randomizes an answer once. In all {waves} waves, it sends the same result as "
+        "long as the answer stays the same. The promise is for people whose answers stay the same.",
+        "Changes are not hidden. If an answer changes, the device randomizes the new answer, and "
+        f"{often} it sends something else than before. Whoever compares the waves then knows for "
+        "certain that an answer changed, and when.",
+        "Even then, it stays uncertain what the answers were. Compared with anybody whose answers "
+        "change at the same times, somebody who gives two different sets of answers has epsilon = "
+        f"{rounded_up(2 * epsilon)} instead of {rounded_up(epsilon)}. Each further different set "
+        f"of answers adds {rounded_up(epsilon)}.",
+        "The mean over several waves is hardly more exact than one wave, because the noise is the "
+        "same. The difference between two waves is more exact, because only people whose answers "
+        "changed add noise to it.",
     )
 
 
@@ -137,6 +172,11 @@ def consent(
     title: str, questions: int, contact: str, trust: Trust, odds: Odds, seen: Sequence[str]
 ) -> tuple[str, ...]:
     """A text that people can agree to, in paragraphs. It is a draft to be changed."""
+    again = {
+        True: "We will ask you again. As long as your answers stay the same, your device sends the "
+        "same randomized answers each time. If an answer changes, we may notice that it changed. ",
+        False: "We will ask you again. ",
+    }[odds.kept]
     who = {
         Trust.CENTRAL: "We will see your answers. We add random noise to the numbers that we "
         "publish. The noise limits what these numbers reveal about any single person.",
@@ -152,7 +192,7 @@ def consent(
         "time before you send your answers. You cannot take them back afterwards."
         if trust != Trust.CENTRAL
         else f"{asked} {counted(questions, 'question')}. Taking part is voluntary.",
-        who,
+        f"{again}{who}" if odds.waves > 1 else who,
         f"{odds.sentence} {odds.explanation} {odds.delta}",
         *seen,
         "Results about all people together are published. They can say something about people "

@@ -1,0 +1,208 @@
+"""Kept answers: the same people are asked again in local trust, and each device repeats itself.
+
+A device draws once which releases it answers. For each release, it randomizes a value when it holds
+the value for the first time. Whenever it holds the same value again, it sends the same messages.
+
+Let ε be the privacy loss of one wave. If a person's values never change, all waves together have
+the loss ε, because later waves repeat the first one. It is not hidden that a value changes, and
+when: messages that differ from the earlier ones show it. If two people hold new values at the same
+times, and at most v different values in each release, their messages have a loss of at most v·ε.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core.errors import CrowdMismatch, InvalidParameter, InvalidValue
+from headcount.core.messages import Batch
+from headcount.core.protocol import Protocol
+from headcount.core.source import Source
+from headcount.core.table import counted_people
+from headcount.survey.design import Design, Release
+from headcount.survey.local import dealt, drawn_releases
+
+_MOST_COMPARED = 200_000  # the most messages for which the laws of all pairs of values are compared
+
+
+@dataclass(frozen=True)
+class Drawings:
+    """What devices have drawn for one release: a row for each person and each value held so far."""
+
+    people: NDArray[np.int64]
+    values: NDArray[Any]
+    messages: NDArray[Any]  # one message each
+
+    @property
+    def most(self) -> int:
+        """The largest number of values that one person has held."""
+        return int(np.bincount(self.people).max(initial=0))
+
+    def with_values(
+        self, people: NDArray[np.int64], values: NDArray[Any], protocol: Protocol, source: Source
+    ) -> tuple["Drawings", NDArray[Any]]:
+        """The drawings after these people have held these values, and the messages for them."""
+        every = np.concatenate([self.values, values])
+        kinds, numbers = np.unique(every, return_inverse=True)
+        keys = np.concatenate([self.people, people]) * len(kinds) + numbers
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        known = len(self.people)
+        new = np.sort(first[first >= known]) - known  # places of values that are new for a person
+        drawn = self
+        if len(new):
+            sent = protocol.randomizer.send(values[new], source).payload
+            drawn = Drawings(
+                np.concatenate([self.people, people[new]]),
+                np.concatenate([self.values, values[new]]),
+                np.concatenate([self.messages, sent]),
+            )
+        # The row of each place: old rows come first, and then the new ones.
+        rows = np.concatenate([np.arange(known), np.full(len(people), -1)])
+        rows[known + new] = known + np.arange(len(new))
+        return drawn, drawn.messages[rows[first[which[known:]]]]
+
+
+@dataclass(frozen=True)
+class Wave:
+    """A wave that is prepared but not sent yet. `spends` says whether it must be charged."""
+
+    batches: tuple[Batch, ...]
+    names: Mapping[Any, int]
+    places: NDArray[np.uint64]
+    drawings: tuple[Drawings, ...]
+    secure: bool
+    spends: bool
+
+
+@dataclass
+class KeptAnswers:
+    """What the devices of all people keep between the waves of a survey with `keep_answers`.
+
+    Give the same object to each `Survey.run`. It knows people's true answers. In a real collection,
+    each device keeps its own part, and nobody has the whole. This object is for simulations, and
+    for a curator who randomizes answers on behalf of people.
+    """
+
+    _releases: tuple[Any, ...] = field(default=(), init=False, repr=False)
+    _names: Mapping[Any, int] = field(default_factory=dict, init=False, repr=False)
+    _places: NDArray[np.uint64] = field(
+        default_factory=lambda: np.zeros(0, dtype=np.uint64), init=False, repr=False
+    )
+    _drawings: tuple[Drawings, ...] = field(default=(), init=False, repr=False)
+    _secure: bool = field(default=True, init=False, repr=False)
+
+    @property
+    def users(self) -> int:
+        """The number of people who took part so far."""
+        return len(self._names)
+
+    def prepared(
+        self,
+        design: Design,
+        columns: Mapping[str, NDArray[Any]],
+        people: Sequence[Any],
+        source: Source,
+    ) -> Wave:
+        """The messages of one wave. Nothing is kept before `sent` is called."""
+        if self._releases and self._releases != _identity(design):
+            raise InvalidParameter("`kept` must come from earlier waves of the same survey")
+        names, who = self._numbered(people, design, columns)
+        joined = dealt(len(names) - self.users, source.part(0)) if len(names) > self.users else ()
+        places = np.concatenate([self._places, np.asarray(joined, dtype=np.uint64)])
+        columns = design.with_tables(columns)
+        answering = drawn_releases(design, places[who])
+        batches, drawings, secure = [], [], self._secure and source.secure
+        for at, (release, some) in enumerate(zip(design.releases, answering, strict=True)):
+            known = self._drawings[at] if self._drawings else _nothing(release)
+            if not some.any():
+                raise CrowdMismatch(
+                    f"somebody must answer {', '.join(release.ids)}, got none of these people",
+                    hint="ask more people",
+                )
+            drawn, messages = known.with_values(
+                who[some], release.join(columns)[some], release.protocol, source.part(at + 1)
+            )
+            drawings.append(drawn)
+            batches.append(Batch(messages, int(some.sum()), secure=secure))
+        before = max((one.most for one in self._drawings), default=0)
+        spends = max(one.most for one in drawings) > before
+        return Wave(tuple(batches), names, places, tuple(drawings), secure, spends)
+
+    def sent(self, design: Design, wave: Wave) -> None:
+        """Keep what was drawn for a wave, because it is sent now."""
+        self._releases, self._names = _identity(design), wave.names
+        self._places, self._drawings, self._secure = wave.places, wave.drawings, wave.secure
+
+    def _numbered(
+        self, people: Sequence[Any], design: Design, columns: Mapping[str, NDArray[Any]]
+    ) -> tuple[dict[Any, int], NDArray[np.int64]]:
+        """The numbers of all people so far, and of those who answer now."""
+        users = len(next(iter(columns.values())))
+        listed = list(people)
+        if len(listed) != users or len(set(listed)) != users:
+            raise InvalidValue(
+                f"`people` must have a different name for each of {counted_people(users)}, got "
+                f"{len(set(listed)):,} different names in a list of {len(listed):,}"
+            )
+        names = dict(self._names)
+        who = [names.setdefault(name, len(names)) for name in listed]
+        return names, np.array(who, dtype=np.int64)
+
+
+def kept_design(design: Design, waves: int) -> Design:
+    """The design of one wave, if every wave repeats the answers of the first one."""
+    promise = design.guarantee
+    return replace(
+        design,
+        kept_waves=waves,
+        guarantee=replace(
+            promise,
+            method=f"{promise.method}; each value is randomized once, and repeated in all waves",
+            neighbors="replace all answers of one person, if they are the same in all waves; "
+            "which questions a person answers is public; changes of answers are not hidden",
+        ),
+    )
+
+
+def shown_changes(design: Design) -> float | None:
+    """The largest probability with which a change of a value shows in the messages of a release.
+
+    Messages m and m' for two values are independent, so they differ with the probability
+    1 − Σ_m P(m)·P'(m). For one yes-no question this is p² + (1−p)². None if some laws are too long
+    to be listed.
+    """
+    found = [_shown_change(one.protocol) for one in design.releases]
+    known = [one for one in found if one is not None]
+    return float(max(known)) if len(known) == len(found) else None
+
+
+def _shown_change(protocol: Protocol) -> Fraction | None:
+    task = protocol.task
+    first = protocol.law(0) if task.numbered else None
+    if first is None or task.domain**2 * len(first) > _MOST_COMPARED:
+        return None
+    listed = [law for law in map(protocol.law, range(task.domain)) if law is not None]
+    same = (
+        sum((chance * other.get(sent, Fraction(0)) for sent, chance in law.items()), Fraction(0))
+        for law, other in combinations(listed, 2)
+    )
+    return 1 - min(same)
+
+
+def _identity(design: Design) -> tuple[Any, ...]:
+    """Designs with equal identities have the same releases."""
+    return tuple((one.ids, one.share, one.protocol) for one in design.releases)
+
+
+def _nothing(release: Release) -> Drawings:
+    alphabet, task = release.protocol.alphabet, release.protocol.task
+    shape = (0,) if len(alphabet.columns) == 1 else (0, len(alphabet.columns))
+    return Drawings(
+        np.zeros(0, dtype=np.int64),
+        np.zeros(0, dtype=task.encoded_dtype),
+        np.zeros(shape, dtype=alphabet.dtype),
+    )
