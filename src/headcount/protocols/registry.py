@@ -59,6 +59,7 @@ _CLASSES = {
     "shuffle.fake-users": "shuffle.fake_users:FakeUsers",
     "shuffle.fake-user-boxes": "shuffle.fake_user_boxes:FakeUserBoxes",
     "shuffle.tree": "shuffle.tree:ShuffledTree",
+    "shuffle.correlated-tree": "shuffle.correlated_tree:CorrelatedTree",
     "shuffle.zero-exact-histogram": "shuffle.zero_exact_histogram:ZeroExactHistogram",
     "shuffle.sample-threshold": "shuffle.sample_threshold:SampleThreshold",
     "shuffle.margins": "shuffle.margins:ShuffledMargins",
