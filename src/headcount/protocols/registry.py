@@ -41,6 +41,8 @@ _CLASSES = {
     "local.hadamard": "local.hadamard:Hadamard",
     "local.subset": "local.subset:Subset",
     "local.some-boxes": "local.some_boxes:SomeBoxes",
+    "local.margins": "local.margins:LocalMargins",
+    "local.summed-cells": "local.margins:LocalSummedCells",
     "local.tree": "local.tree:LocalTree",
     "local.one-bit-mean": "local.one_bit_mean:OneBitMean",
     "local.laplace-mean": "local.laplace_mean:LaplaceMean",
