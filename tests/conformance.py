@@ -113,6 +113,7 @@ QUICK_SETTINGS = 2
 # These have too many bundles to list. Their views are judged in the named files.
 JUDGED_ELSEWHERE = {
     "shuffle.correlated-histogram": "tests/test_histograms.py",
+    "shuffle.correlated-tree": "tests/test_correlated_trees.py",
     "shuffle.hashed-histogram": "tests/test_hashed_histogram.py",
     "shuffle.margins": "tests/test_tables.py",
     "shuffle.fake-user-boxes": "tests/test_survey_privacy.py",

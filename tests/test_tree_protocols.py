@@ -457,7 +457,8 @@ def test_plans_rank_trees() -> None:
 def test_limits_on_messages_choose_the_shape() -> None:
     task, budget, crowd = hc.Distribution(0, 1, 1024), hc.Budget(1, 1e-6), hc.Crowd(10**5)
     for most, fanouts in ((8, "4,4,4,4,4"), (1.5, "1024")):
-        (found,) = hc.plan(task, budget, crowd, trust="shuffle", max_messages=most).candidates
+        plan = hc.plan(task, budget, crowd, trust="shuffle", max_messages=most)
+        (found,) = [one for one in plan.candidates if one.protocol == "shuffle.tree"]
         assert found.options == {"fanouts": fanouts}
         assert found.messages_per_user <= most
 

@@ -28,17 +28,14 @@ from numpy.typing import NDArray
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.laws import ROUNDING
 from headcount.accounting.losses import (
-    STEEPEST,
     Losses,
     LossLaw,
     MovedLaw,
     Part,
-    Products,
     View,
-    plan_for,
     products_for,
 )
-from headcount.accounting.product_curve import COARSE, ProductCurve
+from headcount.accounting.product_curve import ProductCurve
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import NearCurve, PrivacyCurve
 
@@ -200,24 +197,6 @@ class JointAccounts:
 
     def delta(self, epsilon: float) -> float:
         return products_for(self.views, self.law, epsilon)[1]
-
-    def delta_near(self, epsilon: float, scale: float) -> float:
-        """An upper bound on δ, which is accurate if δ is near `scale`. It is faster than `delta`
-        if δ is much smaller.
-        """
-        slope = 10.0
-        for _ in range(8):
-            plan = plan_for(
-                self.views, self.law, epsilon, scale=scale / 8, slope=slope, accuracy=COARSE
-            )
-            beside = epsilon + 0.3 / slope
-            found = Products(plan, self.law).deltas(self.views, [epsilon, beside])
-            delta, less = (float(value) for value in found)
-            steep = math.log(delta / less) / (beside - epsilon) if less else 0.0
-            if steep < 1.3 * slope or delta < scale / 16 or slope >= STEEPEST:
-                break
-            slope = min(1.2 * steep, STEEPEST)
-        return delta
 
 
 @dataclass(frozen=True, eq=False)

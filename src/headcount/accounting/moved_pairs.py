@@ -7,15 +7,20 @@ Exchanging the two buckets of all pairs exchanges the two laws, so both directio
 A person who moves in fewer histograms has a smaller δ, because a view of k pairs contains that of
 fewer pairs. If some values differ in all k histograms, δ is exactly that of k pairs. Splitting δ
 and ε among the histograms would take about k times as much noise.
+
+The noise may also be correlated (see `protocols.correlated_noise`). Then the view of a bucket shows
+which of two parts occurred. In the first part, nothing else is seen. In the second part, X + 1 is
+seen if the person is in the bucket, and X otherwise.
 """
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
 from headcount.accounting.buckets import MovedCurve
-from headcount.accounting.laws import Law
-from headcount.accounting.losses import LossLaw, MovedLaw, View, products_for
+from headcount.accounting.laws import ROUNDING, Law
+from headcount.accounting.losses import LossLaw, MovedLaw, Part, View, products_for
 from headcount.accounting.product_curve import ProductCurve
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
@@ -45,6 +50,38 @@ class PairAccounts:
 
     def delta(self, epsilon: float) -> float:
         return products_for(self.views, self.law, epsilon)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class CorrelatedAccounts(PairAccounts):
+    """The view of k moved pairs of buckets with correlated noise, whose parameters are a and b.
+
+    The first part of a bucket has the probability (1−a)/(1−ab) if the person is in the bucket, and
+    b times as much otherwise. The second part has the probability a(1−b)/(1−ab) if the person is in
+    the bucket, and (1−b)/(1−ab) otherwise.
+    """
+
+    a: float
+    b: float
+
+    @property
+    def views(self) -> Sequence[View]:
+        a, b, whole = self.a, self.b, 1 - self.a * self.b
+        first, second = (1 - a) / whole, (1 - b) / whole
+        left: tuple[Part, ...] = (
+            self._part(first, -math.log(b), 0),
+            self._part(a * second, math.log(a), 1),
+        )
+        entered: tuple[Part, ...] = (
+            self._part(b * first, math.log(b), 0),
+            self._part(second, -math.log(a), -1),
+        )
+        return [[left, entered] * self.pairs]
+
+    def _part(self, weight: float, loss: float, by: int) -> Part:
+        # The product ab is rounded, and its error matters more if a and b are near 1.
+        error = (8 + 2 / (1 - self.a * self.b)) * ROUNDING
+        return weight * (1 + error), loss + 2 * error, by
 
 
 @dataclass(frozen=True, eq=False)

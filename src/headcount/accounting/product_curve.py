@@ -135,3 +135,23 @@ class ProductCurve(PrivacyCurve):
             if fine == _AT_ONCE and float(falls.sum()) < 1e-3:
                 break  # the rest of δ comes from infinite losses
         return np.array(points), np.minimum.accumulate(known)
+
+
+def delta_near(accounts: Accounts, epsilon: float, scale: float) -> float:
+    """An upper bound on δ, which is accurate to about 0.2 % if δ is near `scale`.
+
+    It is faster than `Accounts.delta`.
+    """
+    slope = 10.0
+    for _ in range(8):
+        plan = plan_for(
+            accounts.views, accounts.law, epsilon, scale=scale / 8, slope=slope, accuracy=COARSE
+        )
+        beside = epsilon + 0.3 / slope
+        found = Products(plan, accounts.law).deltas(accounts.views, [epsilon, beside])
+        delta, less = (float(value) for value in found)
+        steep = math.log(delta / less) / (beside - epsilon) if less else 0.0
+        if steep < 1.3 * slope or delta < scale / 16 or slope >= STEEPEST:
+            break
+        slope = min(1.2 * steep, STEEPEST)
+    return delta

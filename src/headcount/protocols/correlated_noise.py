@@ -20,7 +20,9 @@ Privacy     All sums are over the honest people. D = ΣZ1 − ΣZ2 has the law
             then add the first coordinate to the second. Then the first coordinate tells nothing
             more, and the part of the second coordinate's law outside the event is
             (1−b)/(1−ab)·f for x people and (1−b)/(1−ab)·a·f(· − 1) for x + 1. All divergences are
-            computed from these two laws on the integers and one additional point.
+            computed from these two laws on the integers and one additional point. If a person moves
+            in several histograms, or on several levels of a tree, the losses of all changed cells
+            add up (see `accounting.moved_pairs`).
 Error       The difference between independent variables NB(n/h, b) and NB(n/h, a), minus its mean.
             If b = a and everyone is honest, the error is two-sided geometric noise.
 """
@@ -37,6 +39,8 @@ from headcount.accounting import laws
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.divergence import PairCurve
 from headcount.accounting.laws import ROUNDING, Law
+from headcount.accounting.moved_pairs import CorrelatedAccounts
+from headcount.accounting.product_curve import ProductCurve, delta_near
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import NearCurve, PrivacyCurve
 from headcount.core.randomizer import MOST_BUNDLES, RARE
@@ -68,10 +72,10 @@ class CorrelatedNoise:
         """The expected number E[ΣZ3] of pairs from all honest people."""
         return self.r * self.p / (1 - self.p)
 
-    def messages_per_user(self, cells: int) -> float:
-        """The expected number of a person's messages: one message for the value, and the noise."""
+    def messages_per_user(self, cells: int, own: int = 1) -> float:
+        """The expected number of a person's messages: `own` messages for the value, and noise."""
         singles = self.b / (1 - self.b) + self.a / (1 - self.a)
-        return 1 + cells * (singles + 2 * self.flood_pairs) / self.honest
+        return own + cells * (singles + 2 * self.flood_pairs) / self.honest
 
     @property
     def mean(self) -> Fraction:
@@ -89,10 +93,15 @@ class CorrelatedNoise:
     # Privacy ------------------------------------------------------------------------------------
 
     @cached_property
+    def _hidden(self) -> Law:
+        """The law f of M."""
+        flood = laws.negative_binomial(Fraction(self.r), Fraction(self.p))
+        return flood.plus_geometric(self.a * self.b)
+
+    @cached_property
     def views(self) -> tuple[Law, Law]:
         """The laws of the view of a cell, without and with one more person in it."""
-        flood = laws.negative_binomial(Fraction(self.r), Fraction(self.p))
-        f = flood.plus_geometric(self.a * self.b)
+        f = self._hidden
         whole = 1 - self.a * self.b
         above, inside = (1 - self.a) / whole, (1 - self.b) / whole
         # The differences 1 − a and 1 − b are exact or nearly exact. The product ab is rounded, and
@@ -112,22 +121,32 @@ class CorrelatedNoise:
         )
         return without, with_one
 
-    def delta(self, epsilon: float, moved: bool) -> float:
-        """The δ of the ideal law, without the rounding of tables.
+    def delta(self, epsilon: float, changed: int, scale: float) -> float:
+        """The δ of the ideal law, without the rounding of tables (see `curve`).
 
-        If `moved`, a person moves between two cells. Otherwise a person joins or leaves one cell.
+        If a person changes more than two cells, it is an upper bound, which is accurate if δ is
+        near `scale`.
         """
-        return self._ideal_curve(moved).delta(epsilon)
+        if changed > 2:
+            return delta_near(self._accounts(changed), epsilon, scale)
+        return self._ideal_curve(changed).delta(epsilon)
 
-    def curve(self, cells: int) -> PrivacyCurve:
-        """The privacy curve for a person who joins or leaves one cell, or moves between two."""
+    def _accounts(self, changed: int) -> CorrelatedAccounts:
+        return CorrelatedAccounts(self._hidden, changed // 2, self.a, self.b)
+
+    def curve(self, changed: int) -> PrivacyCurve:
+        """The privacy curve for a person who changes this number of cells.
+
+        The person joins or leaves one cell, or moves between the two cells of each pair.
+        """
         # All other cells have the same law for both neighbors, even after tables are rounded.
-        touched = min(cells, 2)
-        return NearCurve(self._ideal_curve(cells > 1), touched * self.honest * self.variation)
+        return NearCurve(self._ideal_curve(changed), changed * self.honest * self.variation)
 
-    def _ideal_curve(self, moved: bool) -> PrivacyCurve:
+    def _ideal_curve(self, changed: int) -> PrivacyCurve:
+        if changed > 2:
+            return ProductCurve(self._accounts(changed))
         without, with_one = self.views
-        if moved:
+        if changed == 2:
             return MovedCurve.of(with_one, without)
         return PairCurve.both_directions(without, with_one)
 
@@ -236,20 +255,21 @@ def _positive_part(share: ThresholdTable) -> ThresholdTable:
 
 
 def cheapest_flood(
-    honest: int, b: float, a: float, epsilon: float, delta: float, *, moved: bool
+    honest: int, b: float, a: float, epsilon: float, delta: float, *, changed: int
 ) -> CorrelatedNoise | None:
     """The (ε, δ)-private noise with these b and a that has the fewest pairs; None if none is found.
 
-    As a function of p, the number of pairs has one minimum. A golden-section search looks for it
-    around p = e^−0.57s, where s is the part of ε that is left for the flood.
+    `changed` is the number of cells that a person changes. As a function of p, the number of pairs
+    has one minimum. A golden-section search looks for it around p = e^−0.57s, where s is the part
+    of ε that is left for the flood.
     """
-    spare = epsilon + (2 if moved else 1) * math.log(a)
+    spare = epsilon + changed * math.log(a)
     candidates: list[CorrelatedNoise] = []
 
     def cost(log_rate: float) -> float:
         p = math.exp(-math.exp(log_rate))
         noise = (
-            _least_flood(CorrelatedNoise(honest, b, a, 0.0, p), epsilon, delta, moved=moved)
+            _least_flood(CorrelatedNoise(honest, b, a, 0.0, p), epsilon, delta, changed=changed)
             if 0 < p < 1
             else None
         )
@@ -276,7 +296,7 @@ def cheapest_flood(
 
 
 def _least_flood(
-    bare: CorrelatedNoise, epsilon: float, delta: float, *, moved: bool
+    bare: CorrelatedNoise, epsilon: float, delta: float, *, changed: int
 ) -> CorrelatedNoise | None:
     """The private noise with the smallest r. Its other parameters are those of `bare`.
 
@@ -285,7 +305,7 @@ def _least_flood(
     """
 
     def measure(r: float) -> tuple[float, float]:
-        reached = replace(bare, r=r).delta(epsilon, moved)
+        reached = replace(bare, r=r).delta(epsilon, changed, delta)
         return r, math.log(max(reached, 1e-300) / delta)
 
     low, high = (0.0, math.inf), measure(1.3 * math.log(1 / delta))

@@ -60,23 +60,29 @@ class NodeNoise(Protocol):
 
 @dataclass(frozen=True)
 class GeometricNoise:
-    """Two-sided geometric noise: P(z) ∝ e^{−rate·|z|}."""
+    """Two-sided geometric noise: P(z) ∝ e^{−rate·|z|}.
+
+    If people add shares of it, and more people than planned, there are `times` such numbers
+    together. This need not be a whole number, since the law is infinitely divisible.
+    """
 
     rate: float
+    times: float = 1.0
 
     @property
     def variance(self) -> float:
-        return 1 / (2 * math.sinh(self.rate / 2) ** 2)
+        return self.times / (2 * math.sinh(self.rate / 2) ** 2)
 
     def log_transform(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
         # (1−a)²/(1 − 2a·cos s + a²), divided by (1−a)².
         ratio = math.sinh(self.rate / 2) ** -2
         waves = np.sin(frequencies / 2)
-        return -np.log(1 + ratio * waves * waves)
+        return -self.times * np.log(1 + ratio * waves * waves)
 
     def draw(self, generator: np.random.Generator, count: int) -> NDArray[np.float64]:
         p = -math.expm1(-self.rate)
-        drawn = generator.geometric(p, count) - generator.geometric(p, count)
+        up, down = (generator.negative_binomial(self.times, p, count) for _ in range(2))
+        drawn: NDArray[np.int64] = up - down
         return drawn.astype(np.float64)
 
 

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,8 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding
 from headcount.core.tasks.distribution import Distribution
-from headcount.protocols.tree import Tree, TreeFit
-from headcount.protocols.tree_error import TreeError, TreeNoise
+from headcount.protocols.tree import Tree, TreeFit, best_fanouts
+from headcount.protocols.tree_error import GeometricNoise, TreeError, TreeNoise
 
 
 @dataclass(frozen=True)
@@ -79,3 +80,9 @@ class TreeEstimator(FittedTree):
 
     def error_law(self, users: int, unbiased: Answer) -> TreeError:
         return TreeError(self.noise_of(users), users, self.task.cells)
+
+
+@lru_cache(maxsize=64)
+def best_pure_fanouts(cells: int, epsilon: float) -> tuple[int, ...]:
+    """The best shape of a tree if the noise of each node has the rate ε/(2h), for h levels."""
+    return best_fanouts(cells, lambda levels: GeometricNoise(epsilon / (2 * levels)).variance)

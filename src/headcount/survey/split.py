@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from headcount.accounting.joint_curve import JointAccounts
 from headcount.accounting.laws import Law
 from headcount.accounting.moved_pairs import boxes_curve, moved_curve
-from headcount.accounting.product_curve import COARSE
+from headcount.accounting.product_curve import COARSE, delta_near
 from headcount.core import checks
 from headcount.core.budget import LEAST_DELTA, Budget, Crowd, Trust
 from headcount.core.bundles import RESERVED
@@ -246,7 +246,7 @@ def _joint_split(
     def excess(log_error: float) -> float:
         found = {key: offer.observations(math.exp(log_error)) for key, offer in same.items()}
         seen = tuple(found[offer.key] for offer in alike)
-        delta = JointAccounts(seen, waves).delta_near(budget.epsilon, allowed)
+        delta = delta_near(JointAccounts(seen, waves), budget.epsilon, allowed)
         return math.log(max(delta, 1e-300) / allowed)
 
     low, high = _bracket(excess, offers)

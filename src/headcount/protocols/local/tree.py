@@ -24,11 +24,8 @@ Error       Unbiased. Let b_v be the coefficient of node v in the number of peop
 
             with v = q(1−q)/(p−q)² and κ = (1−p−q)/(p−q). The last two terms come from the random
             levels, and from a person's own bit. They are errors about the crowd itself, not about a
-            population. The error is largest if the whole crowd is in one cell. Intervals treat the
-            error as nearly normal if about 50 people or more answer about each level, and correct
-            for its skewness. With 1,000 people or more per level, its variance is that of a crowd
-            with the estimated shares, and otherwise the largest variance. In crowds with fewer than
-            50 people per level, intervals use Bernstein's inequality.
+            population. The error is largest if the whole crowd is in one cell. Intervals are those
+            of `sampled_groups`, and treat the error as nearly normal unless the crowd is small.
             Without the option `fanouts`, the shape of the tree is the best for the mean squared
             error of the share below an edge, if people are spread evenly. It has fewer levels if ε
             is large.
@@ -41,7 +38,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,14 +57,13 @@ from headcount.core.tasks.distribution import Distribution
 from headcount.protocols import packed_bits
 from headcount.protocols.frequency_oracle import FrequencyOracle, Support
 from headcount.protocols.responses import lie_weight
+from headcount.protocols.sampled_groups import mean_margin
 from headcount.protocols.tree import Tree, TreeFit, checked_fanouts, shapes, some_edges
 from headcount.protocols.tree_error import ranked
 from headcount.protocols.tree_estimator import FittedTree
 from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, uniform
 from headcount.randomness.totals import binomial, groups
 
-_SOME = 50  # with this many people per level or more, the error is treated as normal
-_MANY = 1000  # with this many people per level or more, the variance is estimated
 _MOST_SIMULATED = 1_000_000  # the number of nodes that are simulated for a band
 _MOST_BANDS = 1000
 
@@ -270,22 +265,14 @@ class LocalTreeError:
         width: NDArray[np.float64],
         confidence: float,
     ) -> NDArray[np.float64]:
-        """The margin of a mean over people. Each person's part is within ± width of its mean.
-
-        In a small crowd, an estimated variance may be far too small. So `worst` takes its place.
-        Rare lies make the error skewed. The third moment is at most the width times the variance,
-        so the Cornish–Fisher expansion adds at most width·(z² − 1)/(6·users) to the margin.
-        """
-        users, per_level = self.users, self.users / self.design.fit.tree.levels
-        if per_level >= _SOME:
-            deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
-            skew = width * max(0.0, deviations**2 - 1) / (6 * users)
-            return deviations * np.sqrt((variances if per_level >= _MANY else worst) / users) + skew
-        # Bernstein: P(error > s) ≤ exp(−s²/(2(variance + width·s/3))).
-        log = math.log(2 / (1 - confidence))
-        third = log * width / (3 * users)
-        margin: NDArray[np.float64] = third + np.sqrt(third**2 + 2 * log * worst / users)
-        return margin
+        return mean_margin(
+            self.users,
+            groups=self.design.fit.tree.levels,
+            variances=variances,
+            worst=worst,
+            width=width,
+            confidence=confidence,
+        )
 
     def band_margins(self, confidence: float) -> Margins:
         """The errors of a crowd like the estimated one are simulated (see `tree_error`)."""

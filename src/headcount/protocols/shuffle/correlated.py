@@ -204,13 +204,12 @@ def _calibrate(
     if not (0 < a < 1 and spare > 0 and budget.delta):
         return None
 
-    moved = cells > 1
     if calibration == "paper":
         r = 3 * (1 + math.log(touched / budget.delta))
         noise = CorrelatedNoise(crowd.honest, a, a, r, math.exp(-0.2 * spare / touched))
-        return noise if noise.delta(budget.epsilon, moved) <= most else None
-    b = a if moved else math.exp(-_plus_rate(budget.epsilon))
-    return cheapest_flood(crowd.honest, b, a, budget.epsilon, most, moved=moved)
+        return noise if noise.delta(budget.epsilon, touched, most) <= most else None
+    b = a if touched > 1 else math.exp(-_plus_rate(budget.epsilon))
+    return cheapest_flood(crowd.honest, b, a, budget.epsilon, most, changed=touched)
 
 
 def _plus_rate(epsilon: float) -> float:
@@ -342,7 +341,7 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
     def curve(self) -> PrivacyCurve:
         if self.capped:
             return self.capped_noise.curve(self.budget)
-        return self.noise.curve(self.cells)
+        return self.noise.curve(min(self.cells, 2))
 
     @cached_property
     def guarantee(self) -> Guarantee:

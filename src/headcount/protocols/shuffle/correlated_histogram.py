@@ -70,11 +70,21 @@ class HistogramRandomizer(Randomizer):
         return signed_buckets(self.buckets)
 
     @property
+    def own_messages(self) -> int:
+        """The number of messages that tell a person's value."""
+        return 1
+
+    def own(self, encoded: NDArray[Any]) -> NDArray[Any]:
+        """The buckets that tell each person's value, in one row per person."""
+        return encoded[:, None]
+
+    @property
     def messages_per_user(self) -> float:
-        return self.noise.messages_per_user(self.buckets)
+        return self.noise.messages_per_user(self.buckets, self.own_messages)
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
-        own = Messages.one_each(self._plus(encoded))
+        counts = np.broadcast_to(np.int64(self.own_messages), len(encoded))
+        own = Messages(self._plus(self.own(encoded)).reshape(-1), len(encoded), counts)
         touched, copies = self.noise.draw(source, len(encoded) * self.buckets)
         people, buckets = np.divmod(touched, self.buckets)
         # For each bucket that has noise, its messages +1 come before its messages −1.
@@ -92,7 +102,7 @@ class HistogramRandomizer(Randomizer):
         return None  # the law is a product over all buckets, which is too long to list
 
     def overflow(self, slots: int) -> float:
-        return self._noise_messages.above(slots - 1)
+        return self._noise_messages.above(slots - self.own_messages)
 
     @cached_property
     def _noise_messages(self) -> Law:

@@ -65,12 +65,11 @@ from headcount.protocols.shuffle.fake_users import BucketRandomizer, joint_noise
 from headcount.protocols.shuffle.noisy_shuffler import SHUFFLER_KNOWS
 from headcount.protocols.tree import Tree, best_fanouts, checked_fanouts, shapes
 from headcount.protocols.tree_error import (
-    GeometricNoise,
     PoissonNoise,
     TreeNoise,
     TruncatedNoise,
 )
-from headcount.protocols.tree_estimator import TreeEstimator
+from headcount.protocols.tree_estimator import TreeEstimator, best_pure_fanouts
 from headcount.randomness.totals import poisson
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -171,11 +170,6 @@ def _best_with_fake_users(cells: int, budget: Budget) -> tuple[int, ...] | None:
     return None if variance(1) is None else best_fanouts(cells, variance)
 
 
-@lru_cache(maxsize=64)
-def _best_with_dummies(cells: int, epsilon: float) -> tuple[int, ...]:
-    return best_fanouts(cells, lambda levels: GeometricNoise(epsilon / (2 * levels)).variance)
-
-
 @dataclass(frozen=True)
 class ShuffledTree(Protocol):
     name = "shuffle.tree"
@@ -234,7 +228,7 @@ class ShuffledTree(Protocol):
         if self.fanouts is not None:
             return Tree(checked_fanouts(self.fanouts, cells))
         if self.by_shuffler:
-            return Tree(_best_with_dummies(cells, budget.epsilon))
+            return Tree(best_pure_fanouts(cells, budget.epsilon))
         # If no noise is enough for one level, none is for more. `noise_per_node` then refuses.
         return Tree(_best_with_fake_users(cells, budget) or (cells,))
 

@@ -1,0 +1,47 @@
+"""Margins of a mean over people, each of whom answers about one of several groups.
+
+Notation    n people are independent. Each person's part in the mean is within ± width of its
+            expectation. Devices draw about which group they answer.
+Normal      The error is treated as nearly normal if about 50 people or more answer about each
+            group. With 1,000 people or more per group, its variance is that of a crowd with the
+            estimated shares. In a smaller crowd an estimated variance may be far too small, so the
+            largest variance takes its place. Rare lies make the error skewed. The third moment is
+            at most the width times the variance, so the Cornish–Fisher expansion adds at most
+            width·(z² − 1)/(6n) to the margin.
+Few         With fewer people per group, Bernstein's inequality gives the margin s: the error
+            exceeds s with probability at most exp(−ns²/(2(variance + width·s/3))).
+"""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SOME = 50  # with this many people per group or more, the error is treated as normal
+_MANY = 1000  # with this many people per group or more, the variance is estimated
+
+
+def mean_margin(
+    users: int,
+    *,
+    groups: int,
+    variances: NDArray[np.float64],
+    worst: NDArray[np.float64] | float,
+    width: NDArray[np.float64] | float,
+    confidence: float,
+) -> NDArray[np.float64]:
+    """The margin of a mean over `users` people.
+
+    `variances` are the estimated mean variances of a person, and `worst` are the largest ones.
+    """
+    per_group = users / groups
+    if per_group >= _SOME:
+        deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
+        skew = width * max(0.0, deviations**2 - 1) / (6 * users)
+        used = variances if per_group >= _MANY else np.broadcast_to(worst, variances.shape)
+        return deviations * np.sqrt(used / users) + skew
+    log = math.log(2 / (1 - confidence))
+    third = log * width / (3 * users)
+    margin = third + np.sqrt(third**2 + 2 * log * worst / users)
+    return np.broadcast_to(margin, variances.shape)
