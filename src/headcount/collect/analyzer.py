@@ -26,11 +26,12 @@ from headcount.core import checks
 from headcount.core.errors import HeadcountError, InvalidParameter
 from headcount.core.estimate import Estimate
 from headcount.core.messages import Batch
-from headcount.core.protocol import Protocol, tally_of
+from headcount.core.protocol import tally_of
 from headcount.core.source import Source
 from headcount.core.table import counted_people
 from headcount.core.tally import Tally
 from headcount.core.writing import json_text
+from headcount.survey.design import Release
 from headcount.survey.results import SurveyResults
 
 _PART = 2**20
@@ -195,19 +196,21 @@ class Analyzer:
         estimates: dict[str, Estimate] = {}
         for release, payload in zip(document.releases, opened.payloads, strict=True):
             try:
-                tally = tally_of_people(release.protocol, payload, batch.people)
+                tally = tally_of_people(release, payload, batch.people)
                 estimate = release.protocol.estimate(tally, self._source)
             except HeadcountError as error:
                 answers |= {name: {"error": str(error)} for name in release.ids}
                 continue
             tallies[", ".join(release.ids)] = tally.counts.tolist()
-            for name, one in release.separate(estimate).items():
+            for name, one in release.separate(estimate, batch.people).items():
                 promise = replace(document.guarantee, secure=one.guarantee.secure)
                 estimates[name] = replace(one, guarantee=promise)
                 answers[name] = estimates[name].to_dict()
         return tallies, {
             "survey": document.digest,
             "title": document.title,
+            "wave": document.wave,
+            "waves": document.waves,
             "people": batch.people,
             "questions": answers,
             **self._readings(document, estimates, batch.people),
@@ -226,9 +229,9 @@ class Analyzer:
     ) -> dict[str, Any]:
         """What people read from the estimates, if the document has the words of its questions."""
         survey = document.questions
-        if survey is None or len(estimates) < len(survey.questions):
+        if survey is None or any(one.id not in estimates for one in survey.questions):
             return {}
-        return {"results": SurveyResults(survey, survey.design, estimates, people).to_dict()}
+        return {"results": SurveyResults(survey, document.design, estimates, people).to_dict()}
 
     def _row(self, run: Run, digest: str, columns: str) -> tuple[Any, ...]:
         found = run(f"SELECT {columns} FROM analyses WHERE digest = ?", digest)
@@ -237,15 +240,19 @@ class Analyzer:
         return found[0]
 
 
-def tally_of_people(protocol: Protocol, payload: NDArray[Any], people: int) -> Tally:
+def tally_of_people(release: Release, payload: NDArray[Any], people: int) -> Tally:
     """The tally of a release. A person whose messages were refused still counts as one of the
     people, like somebody whose messages have no effect. A dishonest person can do the same.
 
-    If messages are shares of a secret, all of them are needed.
+    If only some people answer the release, each of them sends one message, and messages are
+    counted. If messages are shares of a secret, all of them are needed.
     """
+    protocol = release.protocol
     messages = protocol.alphabet.messages(payload)
     if protocol.estimator.tally_modulus is not None:
         return protocol.tally(Batch(messages, people, bundled=True))
+    if release.for_some:
+        people = min(people, len(messages))
     tally = tally_of(
         protocol, protocol.estimator.count(messages), people, secure=True, bundled=True
     )

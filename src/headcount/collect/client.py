@@ -18,12 +18,11 @@ from headcount.collect.batch import SealedBatch
 from headcount.collect.document import MOST_BYTES, Document
 from headcount.collect.refusals import Refused, Unavailable
 from headcount.core import checks
-from headcount.core.bundles import filled_bundle
 from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
 from headcount.core.source import Source
 from headcount.core.writing import json_text, write_file
-from headcount.randomness.draws import permutation
 from headcount.randomness.sources import SecureSource
+from headcount.survey.response import Response
 
 Receipt: TypeAlias = Literal["stored", "seen before"]
 _AGAIN = (408, 429, 500, 502, 503, 504, 507)  # the same bytes may be accepted later
@@ -130,22 +129,8 @@ def _second_answer() -> InvalidParameter:
 def response(document: Document, answers: Mapping[str, Any], source: Source) -> bytes:
     """One person's sealed response: the same number of messages for everybody, in random order."""
     envelope, key = document.envelope, document.key.key
-    columns = document.encoded(answers)
-    sealed: list[bytes] = []
-    for number, (release, slots) in enumerate(zip(document.releases, document.slots, strict=True)):
-        made = release.protocol
-        bundle = filled_bundle(made.randomizer, release.join(columns), source, slots)
-        size = made.alphabet.bytes_per_message
-        data = bundle.to_bytes()
-        payloads = [data[at : at + size] for at in range(0, len(data), size)]
-        dummy = None if made.alphabet.dummy is None else _bytes_of_dummy(made.alphabet.padding(1))
-        sealed += [envelope.seal(key, number, None if one == dummy else one) for one in payloads]
-    return b"".join(sealed[place] for place in permutation(source, len(sealed)))
-
-
-def _bytes_of_dummy(padding: Any) -> bytes:
-    data: bytes = padding.astype(padding.dtype.newbyteorder("<")).tobytes()
-    return data
+    made = Response.of(document.design, document.encoded(answers), source)
+    return b"".join(envelope.seal(key, one.release, one.payload) for one in made.messages)
 
 
 def opened(place: Path | str) -> Document:
