@@ -140,9 +140,8 @@ class RateLimit:
 
     def _part(self, address: str) -> bytes:
         try:
-            parsed = ipaddress.ip_address(address)
-            kept = 24 if parsed.version == 4 else 56
-            network = ipaddress.ip_network(f"{address}/{kept}", strict=False).network_address.packed
+            packed = ipaddress.ip_address(address).packed
+            network = packed[: 3 if len(packed) == 4 else 7]
         except ValueError:
             network = b""
         return hmac.digest(self._salt, network, "sha256")[:8]

@@ -16,6 +16,7 @@ import hashlib
 import itertools
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -87,6 +88,37 @@ class _Round(NamedTuple):
     closes_at: float | None
     closes_with: int | None
     batch: str | None
+
+
+class _Arrivals:
+    """Responses that are stored in one transaction. Each survey is looked up and updated once."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.rounds: dict[str, _Round] = {}
+        self._rows: dict[int, tuple[int, bytes]] = {}
+        self._stored: Counter[int] = Counter()
+
+    def at(self, place: int) -> bytes | None:
+        """The row at a place, or None if the place is free."""
+        if place in self._rows:
+            return self._rows[place][1]
+        found = self.run("SELECT body FROM inbox WHERE place = ?", place)
+        return bytes(found[0][0]) if found else None
+
+    def add(self, number: int, places: list[tuple[int, bytes]]) -> None:
+        """Add the rows of one response to survey `number`."""
+        self._rows.update({place: (number, body) for place, body in places})
+        self._stored[number] += 1
+
+    def write(self) -> None:
+        """Write all rows and the numbers of responses."""
+        # In the order of their places, rows of one transaction do not show their arrival.
+        rows = sorted((place, number, body) for place, (number, body) in self._rows.items())
+        self.run.many("INSERT INTO inbox VALUES (?, ?, ?)", rows)
+        for number, stored in self._stored.items():
+            self.run("UPDATE rounds SET responses = responses + ? WHERE number = ?",
+                     stored, number)  # fmt: skip
 
 
 class Shuffler:
@@ -211,12 +243,15 @@ class Shuffler:
                 self.document(digest)  # it is kept in memory from now on
         self._reached("accepting")
         with self.store.writing() as run:
-            outcomes = [self._accepted(run, one) for one in sent]
+            arrivals = _Arrivals(run)
+            outcomes = [self._accepted(arrivals, one) for one in sent]
+            arrivals.write()
             self._reached("accepted, not committed")
         self._reached("committed, not answered")
         return outcomes
 
-    def _accepted(self, run: Run, sent: Sent) -> Outcome:
+    def _accepted(self, arrivals: "_Arrivals", sent: Sent) -> Outcome:
+        run = arrivals.run
         try:
             if not self.knows(sent.survey):
                 raise UnknownSurvey(f"no survey here has the digest {checks.shown(sent.survey)}")
@@ -226,39 +261,34 @@ class Shuffler:
                     f"a response must have exactly {document.response_bytes:,} bytes, "
                     f"got {len(sent.body):,}"
                 )
-            found = self._round(run, sent.survey)
+            found = arrivals.rounds.get(sent.survey) or self._round(run, sent.survey)
+            arrivals.rounds[sent.survey] = found
             if found.state != "open":
                 raise Closed("this survey takes no more responses")
-            chunk = _chunk(document)
-            places, new = self._free_places(run, found, sent.body, chunk)
+            places, new = self._free_places(arrivals, found, sent.body, _chunk(document))
             code = self._code(run, document, found, sent, places[0][0])
         except Refused as refused:
             return refused
         if not new:
             return "seen before"
-        run.many(
-            "INSERT INTO inbox VALUES (?, ?, ?)",
-            [(place, found.number, body) for place, body in places],
-        )
+        arrivals.add(found.number, places)
         if code is not None:
             run("UPDATE codes SET used = 1, response = ? WHERE number = ? AND code = ?",
                 places[0][0], found.number, code)  # fmt: skip
-        run("UPDATE rounds SET responses = responses + 1 WHERE number = ?", found.number)
         return "stored"
 
     def _free_places(
-        self, run: Run, found: _Round, body: bytes, chunk: int
+        self, arrivals: "_Arrivals", found: _Round, body: bytes, chunk: int
     ) -> tuple[list[tuple[int, bytes]], bool]:
         """The rows of a response, and whether they are new. Places have 63 bits. If one of them
         is taken by another response, others are tried.
         """
         for attempt in itertools.count():
             places = _places(found.hash_key, body, chunk, attempt)
-            taken = [run("SELECT body FROM inbox WHERE place = ?", place) for place, _ in places]
+            taken = [arrivals.at(place) for place, _ in places]
             if not any(taken):
                 return places, True
-            if all(row and bytes(row[0][0]) == part
-                   for row, (_, part) in zip(taken, places, strict=True)):  # fmt: skip
+            if taken == [body for _, body in places]:
                 return places, False
         raise AssertionError  # counting never ends
 
