@@ -16,7 +16,6 @@ import hashlib
 import itertools
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -25,6 +24,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.collect.arrivals import Arrivals, Round, State, places_of, row_bytes
 from headcount.collect.batch import SealedBatch
 from headcount.collect.document import Document
 from headcount.collect.refusals import (
@@ -45,10 +45,8 @@ from headcount.randomness.draws import permutation
 from headcount.randomness.sources import SecureSource
 
 Clock: TypeAlias = Callable[[], float]  # seconds since 1970
-State: TypeAlias = Literal["open", "closed", "forwarded", "destroyed"]
 Outcome: TypeAlias = Literal["stored", "seen before"] | Refused
 _PART = 2**20  # bytes of a batch in one row
-_ROW = 500  # the most bytes of a response in one row, unless one message has more
 
 
 class Sent(NamedTuple):
@@ -76,49 +74,6 @@ class Status:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-class _Round(NamedTuple):
-    """One row of the table of surveys."""
-
-    number: int
-    hash_key: bytes
-    state: State
-    responses: int
-    closes_at: float | None
-    closes_with: int | None
-    batch: str | None
-
-
-class _Arrivals:
-    """Responses that are stored in one transaction. Each survey is looked up and updated once."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.rounds: dict[str, _Round] = {}
-        self._rows: dict[int, tuple[int, bytes]] = {}
-        self._stored: Counter[int] = Counter()
-
-    def at(self, place: int) -> bytes | None:
-        """The row at a place, or None if the place is free."""
-        if place in self._rows:
-            return self._rows[place][1]
-        found = self.run("SELECT body FROM inbox WHERE place = ?", place)
-        return bytes(found[0][0]) if found else None
-
-    def add(self, number: int, places: list[tuple[int, bytes]]) -> None:
-        """Add the rows of one response to survey `number`."""
-        self._rows.update({place: (number, body) for place, body in places})
-        self._stored[number] += 1
-
-    def write(self) -> None:
-        """Write all rows and the numbers of responses."""
-        # In the order of their places, rows of one transaction do not show their arrival.
-        rows = sorted((place, number, body) for place, (number, body) in self._rows.items())
-        self.run.many("INSERT INTO inbox VALUES (?, ?, ?)", rows)
-        for number, stored in self._stored.items():
-            self.run("UPDATE rounds SET responses = responses + ? WHERE number = ?",
-                     stored, number)  # fmt: skip
 
 
 class Shuffler:
@@ -243,14 +198,14 @@ class Shuffler:
                 self.document(digest)  # it is kept in memory from now on
         self._reached("accepting")
         with self.store.writing() as run:
-            arrivals = _Arrivals(run)
+            arrivals = Arrivals(run)
             outcomes = [self._accepted(arrivals, one) for one in sent]
             arrivals.write()
             self._reached("accepted, not committed")
         self._reached("committed, not answered")
         return outcomes
 
-    def _accepted(self, arrivals: "_Arrivals", sent: Sent) -> Outcome:
+    def _accepted(self, arrivals: Arrivals, sent: Sent) -> Outcome:
         run = arrivals.run
         try:
             if not self.knows(sent.survey):
@@ -265,7 +220,9 @@ class Shuffler:
             arrivals.rounds[sent.survey] = found
             if found.state != "open":
                 raise Closed("this survey takes no more responses")
-            places, new = self._free_places(arrivals, found, sent.body, _chunk(document))
+            places, new = self._free_places(
+                arrivals, found, sent.body, row_bytes(document.envelope.size)
+            )
             code = self._code(run, document, found, sent, places[0][0])
         except Refused as refused:
             return refused
@@ -278,13 +235,13 @@ class Shuffler:
         return "stored"
 
     def _free_places(
-        self, arrivals: "_Arrivals", found: _Round, body: bytes, chunk: int
+        self, arrivals: Arrivals, found: Round, body: bytes, chunk: int
     ) -> tuple[list[tuple[int, bytes]], bool]:
         """The rows of a response, and whether they are new. Places have 63 bits. If one of them
         is taken by another response, others are tried.
         """
         for attempt in itertools.count():
-            places = _places(found.hash_key, body, chunk, attempt)
+            places = places_of(found.hash_key, body, chunk, attempt)
             taken = [arrivals.at(place) for place, _ in places]
             if not any(taken):
                 return places, True
@@ -293,7 +250,7 @@ class Shuffler:
         raise AssertionError  # counting never ends
 
     def _code(
-        self, run: Run, document: Document, found: _Round, sent: Sent, place: int
+        self, run: Run, document: Document, found: Round, sent: Sent, place: int
     ) -> bytes | None:
         """The hash of the invitation code, if the survey asks for one."""
         if document.admission == "open":
@@ -319,7 +276,7 @@ class Shuffler:
             rows = run("SELECT digest FROM surveys ORDER BY digest")
             return [digest for (digest,) in rows if self._due(self._round(run, digest))]
 
-    def _due(self, found: _Round) -> bool:
+    def _due(self, found: Round) -> bool:
         timed = found.closes_at is not None and self._clock() >= found.closes_at
         counted_out = found.closes_with is not None and found.responses >= found.closes_with
         return found.state == "open" and (timed or counted_out)
@@ -447,7 +404,7 @@ class Shuffler:
         self._reached("forwarded")
         self.store.scrub(("outbox",))
 
-    def _round(self, run: Run, digest: str) -> _Round:
+    def _round(self, run: Run, digest: str) -> Round:
         found = run(
             "SELECT number, hash_key, state, responses, closes_at, closes_with, batch "
             "FROM rounds JOIN surveys USING (number) WHERE digest = ?",
@@ -456,30 +413,7 @@ class Shuffler:
         if not found:
             raise UnknownSurvey(f"no survey here has the digest {checks.shown(digest)}")
         number, hash_key, *rest = found[0]
-        return _Round(number, bytes(hash_key), *rest)
-
-
-def _chunk(document: Document) -> int:
-    """The number of bytes of a response that one row of the inbox holds: whole messages."""
-    size = document.envelope.size
-    return max(1, _ROW // size) * size
-
-
-def _places(key: bytes, body: bytes, chunk: int, attempt: int) -> list[tuple[int, bytes]]:
-    """The rows of a response. Their places are keyed hashes, which show neither when a response
-    came nor which rows belong together.
-    """
-    own = hashlib.blake2b(body, key=key, digest_size=32).digest() + attempt.to_bytes(4, "big")
-    return [
-        (
-            int.from_bytes(
-                hashlib.blake2b(own + at.to_bytes(4, "big"), key=key, digest_size=8).digest(), "big"
-            )
-            >> 1,
-            body[at : at + chunk],
-        )
-        for at in range(0, len(body), chunk)
-    ]
+        return Round(number, bytes(hash_key), *rest)
 
 
 def _distinct(messages: NDArray[np.uint8]) -> NDArray[np.uint8]:
