@@ -34,7 +34,7 @@ from headcount.core.guarantee import Guarantee
 from headcount.core.protocol import Protocol, option_names
 from headcount.core.sealing import OVERHEAD, sealed_size
 from headcount.core.table import short
-from headcount.core.task import task_from
+from headcount.core.task import Task, task_from
 from headcount.core.tasks.boxes import Boxes
 from headcount.core.tasks.count import Count
 from headcount.core.writing import write_file
@@ -249,7 +249,9 @@ class Document:
         return survey_from(self.survey) if "question" in self.survey else None
 
     def encoded(self, answers: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """One person's answers as the protocols take them, by the ids of questions."""
+        """One person's answers as the protocols take them, by the ids of questions. Errors do not
+        repeat an answer, since errors may end up in logs.
+        """
         tasks = {ask.id: ask.task for ask in self.design.asked}
         if unknown := sorted(set(answers) - set(tasks)):
             raise InvalidValue(
@@ -257,9 +259,15 @@ class Document:
             )
         if missing := [name for name in tasks if name not in answers]:
             raise InvalidValue(f"every question must be answered, but {missing[0]!r} is not")
-        if self.questions is not None:
-            return self.questions.columns({name: [answers[name]] for name in tasks})
-        return {name: task.encode([answers[name]]) for name, task in tasks.items()}
+        if self.questions is None:
+            return {name: _encoded(task, answers[name], name) for name, task in tasks.items()}
+        found: dict[str, NDArray[Any]] = {}
+        for one in self.questions.questions:
+            try:
+                found[one.id] = one.task.encode(one.values([answers[one.id]]))
+            except InvalidValue:
+                raise InvalidValue(f"question {one.id!r} must be answered {one.allowed}") from None
+        return found
 
     # What follows from the releases ---------------------------------------------------------------
 
@@ -441,6 +449,13 @@ def _answers(release: Release) -> bool:
         return ask.to_dict() == task.to_dict() or (ask == Count() and task == YES_NO)
     yes_no = all(ask.task == Count() for ask in release.asks)
     return yes_no and task.to_dict() == Boxes(release.ids).to_dict()
+
+
+def _encoded(task: Task, answer: Any, name: str) -> NDArray[Any]:
+    try:
+        return task.encode([answer])
+    except InvalidValue:
+        raise InvalidValue(f"question {name!r} must be answered with a value of its task") from None
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:

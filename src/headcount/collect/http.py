@@ -27,6 +27,7 @@ from headcount.collect.refusals import (
     TooSlow,
     Unauthorized,
     WrongSize,
+    error_shape,
 )
 from headcount.collect.shuffler import Clock
 from headcount.core.errors import HeadcountError
@@ -50,7 +51,7 @@ def application(routes: list[Route], **settings: Any) -> Starlette:
 
 async def _refused(request: Request, error: Exception) -> Response:
     if not isinstance(error, Refused):
-        error = Malformed(str(error))
+        return await _failed(request, error)
     headers = {"Retry-After": "30"} if error.http_status in (429, 503, 507) else {}
     if error.http_status == 401:
         headers["WWW-Authenticate"] = "Code" if request.method == "POST" else "Bearer"
@@ -61,16 +62,17 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _not_routed(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    codes = {404: "not-found", 405: "method-not-allowed"}
-    body = {"code": codes.get(status, "refused"), "message": str(getattr(error, "detail", ""))}
-    headers = getattr(error, "headers", None)
-    return JSONResponse({"error": {**body, "hint": ""}}, status, headers)
+    known = {
+        404: ("not-found", "there is nothing at this address"),
+        405: ("method-not-allowed", "this address does not take this method"),
+    }
+    shape = error_shape(*known.get(status, (Refused.code, Refused.text)))
+    return JSONResponse(shape, status, getattr(error, "headers", None))
 
 
 async def _failed(request: Request, error: Exception) -> Response:
     log("failed", error=type(error).__name__)
-    body = {"code": "bug", "message": "the service failed", "hint": "this is a bug in Headcount"}
-    return JSONResponse({"error": body}, 500)
+    return JSONResponse(error_shape("bug", "the service failed", "tell whoever runs it"), 500)
 
 
 async def body_of(request: Request, *, seconds: float, exact: int = 0, most: int = 0) -> bytes:

@@ -100,8 +100,7 @@ class Shuffler:
                 "rounds (number INTEGER PRIMARY KEY, hash_key {0} NOT NULL, state TEXT NOT NULL, "
                 "responses BIGINT NOT NULL, closes_at DOUBLE PRECISION, closes_with BIGINT, "
                 "batch TEXT)",
-                "codes (number INTEGER, code {0}, used INTEGER NOT NULL, response BIGINT, "
-                "PRIMARY KEY (number, code))",
+                "codes (number INTEGER, code {0}, used_for {0}, PRIMARY KEY (number, code))",
                 "outbox (number INTEGER, part INTEGER, body {0} NOT NULL, "
                 "PRIMARY KEY (number, part))",
             ):
@@ -176,16 +175,18 @@ class Shuffler:
         )  # fmt: skip
 
     def new_codes(self, digest: str, count: int) -> list[str]:
-        """Make one-time invitation codes. Only their hashes are stored."""
+        """Make one-time invitation codes. Only their hashes are stored, until the survey closes."""
         if self.document(digest).admission != "codes":
             raise InvalidParameter("the survey must ask for codes, but it is open to everybody")
         checks.whole("count", count, low=1, high=10**7)
         codes = [secrets.token_hex(10) for _ in range(count)]
         with self.store.writing() as run:
-            number = self._round(run, digest).number
+            found = self._round(run, digest)
+            if found.state != "open":
+                raise Closed("only an open survey can have more codes")
             run.many(
-                "INSERT INTO codes VALUES (?, ?, 0, NULL)",
-                [(number, _code_hash(digest, code)) for code in codes],
+                "INSERT INTO codes VALUES (?, ?, NULL)",
+                [(found.number, _code_hash(digest, code)) for code in codes],
             )
         return codes
 
@@ -223,15 +224,15 @@ class Shuffler:
             places, new = self._free_places(
                 arrivals, found, sent.body, row_bytes(document.envelope.size)
             )
-            code = self._code(run, document, found, sent, places[0][0])
+            code = self._code(run, document, found, sent)
         except Refused as refused:
             return refused
         if not new:
             return "seen before"
         arrivals.add(found.number, places)
         if code is not None:
-            run("UPDATE codes SET used = 1, response = ? WHERE number = ? AND code = ?",
-                places[0][0], found.number, code)  # fmt: skip
+            run("UPDATE codes SET used_for = ? WHERE number = ? AND code = ?",
+                _used_for(found.hash_key, sent), found.number, code)  # fmt: skip
         return "stored"
 
     def _free_places(
@@ -249,22 +250,18 @@ class Shuffler:
                 return places, False
         raise AssertionError  # counting never ends
 
-    def _code(
-        self, run: Run, document: Document, found: Round, sent: Sent, place: int
-    ) -> bytes | None:
+    def _code(self, run: Run, document: Document, found: Round, sent: Sent) -> bytes | None:
         """The hash of the invitation code, if the survey asks for one."""
         if document.admission == "open":
             return None
         if not sent.code:
             raise Unauthorized("this survey asks for an invitation code, got none")
         code = _code_hash(sent.survey, sent.code)
-        known = run(
-            "SELECT used, response FROM codes WHERE number = ? AND code = ?", found.number, code
-        )
+        known = run("SELECT used_for FROM codes WHERE number = ? AND code = ?", found.number, code)
         if not known:
             raise Unauthorized("this invitation code is unknown")
-        used, response = known[0]
-        if used and response != place:
+        (used,) = known[0]
+        if used is not None and bytes(used) != _used_for(found.hash_key, sent):
             raise Conflict("this invitation code was used for another response")
         return code
 
@@ -317,7 +314,7 @@ class Shuffler:
                 name, found.number)  # fmt: skip
             self._reached("closed, not committed")
         self._reached("closed")
-        self.store.scrub(("inbox", "codes"))
+        self.store.scrub(("inbox", "codes", "rounds"))
         return name
 
     def destroy(self, digest: str) -> None:
@@ -328,7 +325,7 @@ class Shuffler:
                 raise Closed("only an open survey can be destroyed")
             self._forget(run, found.number)
             run("UPDATE rounds SET state = 'destroyed' WHERE number = ?", found.number)
-        self.store.scrub(("inbox", "codes"))
+        self.store.scrub(("inbox", "codes", "rounds"))
 
     def extend(self, digest: str, closes_at: float | None) -> None:
         """Set another time for closing. None means that only a command closes the survey."""
@@ -339,8 +336,12 @@ class Shuffler:
             run("UPDATE rounds SET closes_at = ? WHERE number = ?", closes_at, found.number)
 
     def _forget(self, run: Run, number: int) -> None:
+        """Delete the responses, the codes, and the key of all hashes. What a disk or a backup may
+        have kept of one of them cannot be joined with the others any more.
+        """
         run("DELETE FROM inbox WHERE number = ?", number)
-        run("UPDATE codes SET response = NULL WHERE number = ?", number)
+        run("DELETE FROM codes WHERE number = ?", number)
+        run("UPDATE rounds SET hash_key = ? WHERE number = ?", b"", number)
 
     def mixed(self, document: Document, bodies: list[bytes], people: int) -> SealedBatch:
         """All messages and the shuffler's own noise, in a uniformly random order."""
@@ -427,4 +428,16 @@ def _distinct(messages: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def _code_hash(digest: str, code: str) -> bytes:
     """The hash of a code. Codes have 80 random bits, so a plain hash cannot be inverted."""
-    return hashlib.sha256(f"{digest} {code.strip().lower()}".encode()).digest()
+    return hashlib.sha256(f"{digest} {_plain(code)}".encode()).digest()
+
+
+def _used_for(key: bytes, sent: Sent) -> bytes:
+    """What is stored about the response that a code was used for. It tells the same response from
+    another one. Whoever does not have the code itself cannot find the response.
+    """
+    code = _plain(sent.code or "").encode()
+    return hashlib.blake2b(code + sent.body, key=key, digest_size=16).digest()
+
+
+def _plain(code: str) -> str:
+    return code.strip().lower()

@@ -23,6 +23,7 @@ from headcount.collect.shuffler import Clock, Outcome, Sent, Shuffler, Status
 
 _MOST_TOGETHER = 512  # responses in one transaction
 _TICK = 1.0  # seconds between two looks at what is due
+_COARSE = 10  # numbers of responses that everybody sees are rounded at least this much
 _LONGEST = 15.0  # the most seconds between two looks, if the analyzer cannot be reached
 
 
@@ -163,10 +164,10 @@ async def healthy(request: Request) -> Response:
 
 
 def _coarse(status: Status) -> int:
-    """The number of responses, rounded down to tenths of the minimum. An exact number would show
-    everybody when each response came.
+    """The number of responses, rounded down to tenths of the minimum, and at least to tens. An
+    exact number would show everybody when each response came.
     """
-    step = max(1, status.least_people // 10)
+    step = max(_COARSE, status.least_people // 10)
     return status.responses // step * step
 
 
