@@ -17,7 +17,8 @@ import httpx
 import headcount as hc
 from headcount.collect import keys
 from headcount.collect.analyzer import Analyzer
-from headcount.collect.document import Addresses, Document, release_of
+from headcount.collect.document import Addresses, Document
+from headcount.collect.releases import release_of
 from headcount.collect.shuffler import Shuffler
 from headcount.collect.store import opened
 from headcount.survey.design import Ask

@@ -15,7 +15,8 @@ import headcount as hc
 from collection import analyzer, shuffler
 from headcount.collect import keys
 from headcount.collect.client import response
-from headcount.collect.document import Addresses, Document, canonical, release_of
+from headcount.collect.document import Addresses, Document, canonical
+from headcount.collect.releases import release_of
 from headcount.collect.shuffler import Sent
 from headcount.survey.design import Ask
 from headcount.survey.file import read

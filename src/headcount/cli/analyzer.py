@@ -174,16 +174,15 @@ def results(
     survey: OneSurvey,
     store: OwnStore = None,
     out: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
-    passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the results of a survey."""
+    """Show the results of a survey. This needs no key, and works after the key was destroyed."""
     if out is not None:
         check_writable(out)
     place = store or str(folder / STORE)
     if "://" not in place and not Path(place).is_file():
         raise UnreadableData(f"{place!r} must be the database of an analyzer, but there is no file")
-    made = Analyzer(opened(place), keys.private_key(folder, _passphrase(passphrase_file)))
+    made = Analyzer(opened(place), None)
     digest = Document.load(Path(survey)).digest if Path(survey).is_file() else survey
     found = made.results(digest)
     show_results(found, as_json=as_json, out=out)
@@ -194,10 +193,28 @@ def results(
 def destroy(
     folder: Folder,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm that the key is lost.")],
+    store: Annotated[
+        str | None, typer.Option(help="Database. [default: analyzer.db in the folder]")
+    ] = None,
+    unfinished: Annotated[
+        bool, typer.Option("--unfinished", help="Destroy it even if surveys have no results yet.")
+    ] = False,
 ) -> None:
-    """Destroy the private key after the last survey. Nothing can be opened afterwards."""
+    """Destroy the private key after the last survey. Nothing can be opened afterwards.
+
+    The key is kept if a survey has no results yet, unless --unfinished is given.
+    """
     if not yes:
         raise InvalidParameter("--yes must be given, since messages can never be opened again")
+    place = store or str(folder / STORE)
+    if not unfinished and ("://" in place or Path(place).is_file()):
+        waiting = Analyzer(opened(place), None).unfinished()
+        if waiting:
+            raise InvalidParameter(
+                f"every survey must have results before the key is destroyed, but {waiting[0]} "
+                "has none",
+                hint="--unfinished gives up such surveys",
+            )
     keys.destroy(folder)
     console.print(f"destroyed: {keys.PublicKey.load(folder).id}", soft_wrap=True)
 

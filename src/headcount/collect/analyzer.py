@@ -39,7 +39,8 @@ _PART = 2**20
 
 
 class Analyzer:
-    """The analyzer of any number of surveys that were sealed for its key.
+    """The analyzer of any number of surveys that were sealed for its key. Without the key, it can
+    only show results.
 
     `reached` is called with the name of each step that a crash may interrupt. Tests use it.
     """
@@ -47,7 +48,7 @@ class Analyzer:
     def __init__(
         self,
         store: Store,
-        key: X25519PrivateKey,
+        key: X25519PrivateKey | None,
         *,
         processes: int = 1,
         source: Source | None = None,
@@ -55,7 +56,6 @@ class Analyzer:
     ) -> None:
         self.store, self._key, self._processes = store, key, processes
         self._source, self._reached = source, reached
-        self._public = PublicKey(key.public_key().public_bytes_raw())
         self._documents: dict[str, Document] = {}
         with store.writing() as run:
             for table in (
@@ -70,9 +70,10 @@ class Analyzer:
 
     def register(self, document: Document) -> None:
         """Take the batch of this survey when it comes."""
-        if document.key != self._public:
+        public = PublicKey(self._private.public_key().public_bytes_raw())
+        if document.key != public:
             raise InvalidParameter(
-                f"the survey must be sealed for this analyzer's key {self._public.id}, "
+                f"the survey must be sealed for this analyzer's key {public.id}, "
                 f"got a survey for key {document.key.id}"
             )
         with self.store.writing() as run:
@@ -203,7 +204,19 @@ class Analyzer:
     def opener(self, document: Document) -> Opener:
         """What opens the messages of a survey. It has the private key."""
         protocols = tuple(release.protocol for release in document.releases)
-        return Opener(self._key.private_bytes_raw(), document.envelope, protocols)
+        return Opener(self._private.private_bytes_raw(), document.envelope, protocols)
+
+    @property
+    def _private(self) -> X25519PrivateKey:
+        if self._key is None:
+            raise InvalidParameter("the analyzer must have its private key to do this, got none")
+        return self._key
+
+    def unfinished(self) -> list[str]:
+        """The surveys that have no results yet."""
+        with self.store.reading() as run:
+            rows = run("SELECT digest FROM analyses WHERE results IS NULL ORDER BY digest")
+            return [digest for (digest,) in rows]
 
     def results(self, digest: str) -> dict[str, Any]:
         """The results of a survey. They are computed once."""

@@ -3,12 +3,10 @@
 import asyncio
 import hmac
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from headcount.collect.analyzer import Analyzer
@@ -16,7 +14,6 @@ from headcount.collect.batch import SealedBatch
 from headcount.collect.http import application, body_of, check_token, log
 from headcount.collect.refusals import Malformed
 from headcount.collect.settings import AnalyzerSettings
-from headcount.collect.shuffler_app import healthy
 from headcount.core.errors import HeadcountError
 
 _BATCH_SECONDS = 600.0  # the deadline for a batch to arrive
@@ -40,25 +37,15 @@ def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
         arrived.set()
         return JSONResponse({"receipt": "stored" if new else "seen before"}, 201 if new else 200)
 
-    async def document(request: Request) -> Response:
-        found = await asyncio.to_thread(analyzer.document, request.path_params["digest"])
-        return Response(found.data, media_type="application/json")
-
     async def results(request: Request) -> Response:
         if not settings.publish:
             check_token(request, settings.token)
         digest = request.path_params["digest"]
         return JSONResponse(await asyncio.to_thread(analyzer.results, digest))
 
-    async def ready(request: Request) -> Response:
-        await asyncio.to_thread(analyzer.surveys)
-        return JSONResponse({"ready": True})
-
-    async def metrics(request: Request) -> Response:
-        pending = await asyncio.to_thread(analyzer.pending)
-        return PlainTextResponse(
-            f"# TYPE headcount_batches_pending gauge\nheadcount_batches_pending {len(pending)}\n"
-        )
+    def metrics() -> str:
+        pending = len(analyzer.pending())
+        return f"# TYPE headcount_batches_pending gauge\nheadcount_batches_pending {pending}\n"
 
     async def count() -> None:
         while True:
@@ -72,22 +59,13 @@ def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
                 log("not counted", code=error.code, message=error.message)
                 await asyncio.sleep(5)
 
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        counting = asyncio.create_task(count())
-        yield
-        counting.cancel()
-        with suppress(asyncio.CancelledError):
-            await counting
-
     return application(
         [
-            Route("/surveys/{digest}", document),
             Route("/surveys/{digest}/batches/{batch}", receive, methods=["PUT"]),
             Route("/surveys/{digest}/results", results),
-            Route("/healthz", healthy),
-            Route("/readyz", ready),
-            Route("/metrics", metrics),
         ],
-        lifespan=lifespan,
+        document=analyzer.document,
+        ready=analyzer.surveys,
+        metrics=metrics,
+        work=count,
     )

@@ -20,6 +20,12 @@ from typing import Any, Literal, TypeAlias
 from numpy.typing import NDArray
 
 from headcount.collect.keys import PublicKey
+from headcount.collect.releases import (
+    answers_its_questions,
+    plain,
+    release_data,
+    release_from,
+)
 from headcount.collect.sealing import Envelope
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
@@ -31,19 +37,13 @@ from headcount.core.errors import (
     UnreadableData,
 )
 from headcount.core.guarantee import Guarantee
-from headcount.core.protocol import Protocol, option_names
 from headcount.core.sealing import OVERHEAD, sealed_size
 from headcount.core.table import short
-from headcount.core.task import Task, task_from
-from headcount.core.tasks.boxes import Boxes
-from headcount.core.tasks.count import Count
+from headcount.core.task import Task
 from headcount.core.writing import write_file
-from headcount.protocols.registry import protocol
 from headcount.survey.design import LINE, Ask, AskedTable, Design, Release
 from headcount.survey.file import survey_from
-from headcount.survey.local import people_asked
 from headcount.survey.promise import promise_of, releases_each
-from headcount.survey.split import YES_NO
 from headcount.survey.survey import Survey
 
 VERSION = 1
@@ -68,61 +68,6 @@ class Addresses:
                     f"got {checks.shown(url)}"
                 )
             object.__setattr__(self, name, url.rstrip("/"))
-
-
-def release_data(release: Release, slots: int, tables: Mapping[str, AskedTable]) -> dict[str, Any]:
-    """A release and its bundle size for JSON. Each question has its task, and the questions from
-    whose answers it is computed: two for a table, and itself for any other question.
-    """
-    made = release.protocol
-    return {
-        "questions": [
-            {"id": ask.id, "of": _sides(ask, tables), "task": ask.task.to_dict()}
-            for ask in release.asks
-        ],
-        "share": release.share,
-        "protocol": made.name,
-        "task": made.task.to_dict(),
-        "budget": asdict(made.budget),
-        "crowd": asdict(made.crowd),
-        "options": {name: getattr(made, name) for name in option_names(type(made))},
-        "parameters": dict(made.parameters),
-        "slots": slots,
-    }
-
-
-def _sides(ask: Ask, tables: Mapping[str, AskedTable]) -> list[str]:
-    found = tables.get(ask.id)
-    return [ask.id] if found is None else [found.rows.id, found.columns.id]
-
-
-def release_from(document: Mapping[str, Any], least_people: int) -> Release:
-    """The release that `release_data` wrote. Its protocol is calibrated anew, and compared."""
-    made = protocol(
-        document["protocol"],
-        task_from(document["task"]),
-        Budget(**document["budget"]),
-        Crowd(**document["crowd"]),
-        **document["options"],
-    )
-    asks = tuple(Ask(one["id"], task_from(one["task"])) for one in document["questions"])
-    release = release_of(asks, made, least_people, document["share"])
-    computed = _plain(dict(made.parameters))
-    if computed != document["parameters"]:
-        raise InvalidParameter(
-            f"this version of headcount computes the parameters {checks.shown(computed)} for "
-            f"{made.name}, but the document says {checks.shown(document['parameters'])}"
-        )
-    return release
-
-
-def release_of(
-    asks: tuple[Ask, ...], made: Protocol, least_people: int, share: int = LINE
-) -> Release:
-    """The release of these questions, if this share of at least `least_people` people answers."""
-    asked, expected = people_asked(checks.whole("share", share, low=1, high=LINE), least_people)
-    ids = tuple(ask.id for ask in asks)
-    return Release(ids, made, asked, asks, share, expected, least_people)
 
 
 @dataclass(frozen=True)
@@ -179,7 +124,7 @@ class Document:
         Otherwise, an answer could become a message that the noise of its release does not hide.
         """
         for release in self.releases:
-            if not _answers(release):
+            if not answers_its_questions(release):
                 raise InvalidParameter(
                     f"the release of {', '.join(release.ids)} must have the task of its questions, "
                     f"got {release.protocol.task}"
@@ -424,7 +369,7 @@ class Document:
             )
             _check_claim(found["guarantee"], made.guarantee)
             # A document may claim less privacy than its parameters give.
-            same = canonical({**_plain(made.to_dict()), "guarantee": found["guarantee"]}) == data
+            same = canonical({**plain(made.to_dict()), "guarantee": found["guarantee"]}) == data
         except HeadcountError as error:
             raise UnreadableData(f"a survey document must be valid: {error}") from None
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -439,16 +384,6 @@ class Document:
             )
         object.__setattr__(made, "data", data)
         return made
-
-
-def _answers(release: Release) -> bool:
-    """Whether the protocol of a release takes the answers to its questions."""
-    task = release.protocol.task
-    if len(release.asks) == 1:
-        ask = release.asks[0].task
-        return ask.to_dict() == task.to_dict() or (ask == Count() and task == YES_NO)
-    yes_no = all(ask.task == Count() for ask in release.asks)
-    return yes_no and task.to_dict() == Boxes(release.ids).to_dict()
 
 
 def _encoded(task: Task, answer: Any, name: str) -> NDArray[Any]:
@@ -478,18 +413,13 @@ def _check_claim(claimed: Mapping[str, Any], computed: Guarantee) -> None:
         exact = exact and math.isclose(claimed[name], least, rel_tol=1e-9)
     if claimed["exact"] is not False and (claimed["exact"] is not True or not exact):
         raise InvalidParameter("the document claims that its guarantee is exact, but it is a bound")
-    known = _plain(computed.to_dict())
+    known = plain(computed.to_dict())
     for name in {*known, *claimed} - {"epsilon", "delta", "exact"}:
         if claimed.get(name) != known.get(name):
             raise InvalidParameter(
                 f"the document's guarantee must have the {name} {checks.shown(known.get(name))}, "
                 f"got {checks.shown(claimed.get(name))}"
             )
-
-
-def _plain(value: Any) -> Any:
-    """The value as JSON returns it: lists for tuples, texts for words of an enumeration."""
-    return json.loads(canonical({"value": value}))["value"]
 
 
 def _no_constant(name: str) -> Any:

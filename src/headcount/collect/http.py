@@ -9,15 +9,17 @@ import json
 import logging
 import secrets
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from headcount.collect.document import Document
 from headcount.collect.refusals import (
     LengthRequired,
     Malformed,
@@ -32,20 +34,59 @@ from headcount.collect.refusals import (
 from headcount.collect.shuffler import Clock
 from headcount.core.errors import HeadcountError
 
-Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 logger = logging.getLogger("headcount.collect")
 
 
-def application(routes: list[Route], **settings: Any) -> Starlette:
-    """An application whose errors all have one shape."""
+def application(
+    routes: list[Route],
+    *,
+    document: Callable[[str], Document],
+    ready: Callable[[], object],
+    metrics: Callable[[], str],
+    work: Callable[[], Coroutine[Any, Any, None]],
+) -> Starlette:
+    """An application whose errors all have one shape.
+
+    It serves `routes`, the documents of surveys, and whether the service runs. The service is ready
+    if `ready` returns. `work` runs in the background until the service stops.
+    """
+
+    async def shown_document(request: Request) -> Response:
+        found = await asyncio.to_thread(document, request.path_params["digest"])
+        return Response(found.data, media_type="application/json")
+
+    async def shown_health(request: Request) -> Response:
+        return JSONResponse({"healthy": True})
+
+    async def shown_readiness(request: Request) -> Response:
+        await asyncio.to_thread(ready)
+        return JSONResponse({"ready": True})
+
+    async def shown_metrics(request: Request) -> Response:
+        return PlainTextResponse(await asyncio.to_thread(metrics))
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        working = asyncio.create_task(work())
+        yield
+        working.cancel()
+        with suppress(asyncio.CancelledError):
+            await working
+
     return Starlette(
-        routes=routes,
+        routes=[
+            Route("/surveys/{digest}", shown_document),
+            *routes,
+            Route("/healthz", shown_health),
+            Route("/readyz", shown_readiness),
+            Route("/metrics", shown_metrics),
+        ],
+        lifespan=lifespan,
         exception_handlers={
             HeadcountError: _refused,
             HTTPException: _not_routed,
             Exception: _failed,
         },
-        **settings,
     )
 
 

@@ -1,8 +1,8 @@
 """The refusals of the collection service. Each kind has a stable code and an HTTP status.
 
-Over HTTP, every refusal is one JSON document: {"error": {"code", "message", "hint"}}. Its message is
-the fixed `text` of its kind. The messages of errors have details for the operator, such as the name
-of a database. They never leave the service.
+Over HTTP, every refusal is one JSON document: {"error": {"code", "message", "hint"}}. Its message
+is the fixed `text` of its kind. The messages of errors have details for the operator, such as the
+name of a database. They never leave the service.
 """
 
 from typing import Any, ClassVar

@@ -5,12 +5,10 @@ are due, and forwards batches until the analyzer has acknowledged them.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from headcount.collect.batch import SealedBatch
@@ -117,9 +115,6 @@ def shuffler_app(shuffler: Shuffler, settings: ShufflerSettings, *, clock: Clock
             raise outcome
         return JSONResponse({"receipt": outcome}, 201 if outcome == "stored" else 200)
 
-    async def document(request: Request) -> Response:
-        return Response((await _document(request)).data, media_type="application/json")
-
     async def status(request: Request) -> Response:
         found = await asyncio.to_thread(shuffler.status, request.path_params["digest"])
         return JSONResponse({**found.to_dict(), "responses": _coarse(found)})
@@ -130,37 +125,16 @@ def shuffler_app(shuffler: Shuffler, settings: ShufflerSettings, *, clock: Clock
             return shuffler.document(digest)
         return await asyncio.to_thread(shuffler.document, digest)
 
-    async def ready(request: Request) -> Response:
-        await asyncio.to_thread(shuffler.surveys)
-        return JSONResponse({"ready": True})
-
-    async def metrics(request: Request) -> Response:
-        return PlainTextResponse(await asyncio.to_thread(_metrics, shuffler))
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        keeper = asyncio.create_task(Keeper(shuffler, settings.token).run())
-        yield
-        keeper.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeper
-
     return application(
         [
-            Route("/surveys/{digest}", document),
             Route("/surveys/{digest}/responses", respond, methods=["POST"]),
             Route("/surveys/{digest}/status", status),
-            Route("/healthz", healthy),
-            Route("/readyz", ready),
-            Route("/metrics", metrics),
         ],
-        lifespan=lifespan,
+        document=shuffler.document,
+        ready=shuffler.surveys,
+        metrics=lambda: _metrics(shuffler),
+        work=Keeper(shuffler, settings.token).run,
     )
-
-
-async def healthy(request: Request) -> Response:
-    """Answer that the process is running."""
-    return JSONResponse({"healthy": True})
 
 
 def _coarse(status: Status) -> int:
