@@ -11,17 +11,17 @@ from starlette.routing import Route
 
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.batch import SealedBatch
-from headcount.collect.http import application, body_of, check_token, log
+from headcount.collect.http import Attempts, application, body_of, check_token, log
 from headcount.collect.refusals import Malformed
 from headcount.collect.settings import AnalyzerSettings
-from headcount.core.errors import HeadcountError
 
 _BATCH_SECONDS = 600.0  # the deadline for a batch to arrive
+_AGAIN = 5.0  # seconds before another try, if counting fails
 
 
 def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
     """The application of an analyzer."""
-    arrived = asyncio.Event()
+    arrived, attempts = asyncio.Event(), Attempts()
 
     async def receive(request: Request) -> Response:
         check_token(request, settings.token)
@@ -45,19 +45,25 @@ def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
 
     def metrics() -> str:
         pending = len(analyzer.pending())
-        return f"# TYPE headcount_batches_pending gauge\nheadcount_batches_pending {pending}\n"
+        waiting = f"# TYPE headcount_batches_pending gauge\nheadcount_batches_pending {pending}\n"
+        return waiting + attempts.metric
 
     async def count() -> None:
         while True:
             arrived.clear()
-            try:
-                for digest in await asyncio.to_thread(analyzer.pending):
-                    await asyncio.to_thread(analyzer.count, digest)
-                    log("counted", survey=digest)
+            if await asyncio.to_thread(finished):
                 await arrived.wait()
-            except HeadcountError as error:
-                log("not counted", code=error.code, message=error.message)
-                await asyncio.sleep(5)
+            else:
+                await asyncio.sleep(_AGAIN)
+
+    def finished() -> bool:
+        done = attempts.for_each("not counted", analyzer.pending, counted)
+        scrubbed = not analyzer.has_traces or attempts.succeeds("not scrubbed", analyzer.scrub)
+        return done and scrubbed
+
+    def counted(digest: str) -> None:
+        analyzer.count(digest)
+        log("counted", survey=digest)
 
     return application(
         [

@@ -91,6 +91,8 @@ class Shuffler:
         reached: Callable[[str], None] = lambda step: None,
     ) -> None:
         self.store, self._clock, self._reached = store, clock, reached
+        # A crash may have come after deleting and before scrubbing. So a new shuffler scrubs too.
+        self.has_traces = True
         self._source = SecureSource() if source is None else source
         self._documents: dict[str, Document] = {}
         with store.writing() as run:
@@ -314,7 +316,7 @@ class Shuffler:
                 name, found.number)  # fmt: skip
             self._reached("closed, not committed")
         self._reached("closed")
-        self.store.scrub(("inbox", "codes", "rounds"))
+        self.scrub()
         return name
 
     def destroy(self, digest: str) -> None:
@@ -325,7 +327,7 @@ class Shuffler:
                 raise Closed("only an open survey can be destroyed")
             self._forget(run, found.number)
             run("UPDATE rounds SET state = 'destroyed' WHERE number = ?", found.number)
-        self.store.scrub(("inbox", "codes", "rounds"))
+        self.scrub()
 
     def extend(self, digest: str, closes_at: float | None) -> None:
         """Set another time for closing. None means that only a command closes the survey."""
@@ -403,7 +405,13 @@ class Shuffler:
             run("DELETE FROM outbox WHERE number = ?", number)
             run("UPDATE rounds SET state = 'forwarded' WHERE number = ?", number)
         self._reached("forwarded")
-        self.store.scrub(("outbox",))
+        self.scrub()
+
+    def scrub(self) -> None:
+        """Remove what deleted rows left behind."""
+        self.has_traces = True
+        self.store.scrub(("inbox", "codes", "rounds", "outbox"))
+        self.has_traces = False
 
     def _round(self, run: Run, digest: str) -> Round:
         found = run(
