@@ -130,7 +130,9 @@ def spoil(path: Path, table: str, digest: str) -> None:
     store.close()
 
 
-def test_a_bad_survey_does_not_hold_up_the_others(tmp_path: Path) -> None:
+def test_a_bad_survey_does_not_hold_up_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     surveys = sorted((distinct(tmp_path, number) for number in (3, 4)), key=lambda one: one.digest)
     first, second = surveys  # the steps take surveys in this order
     one, other = shuffler(tmp_path), analyzer(tmp_path)
@@ -140,7 +142,7 @@ def test_a_bad_survey_does_not_hold_up_the_others(tmp_path: Path) -> None:
         one.accept(answered(survey, survey.least_people))
     spoil(tmp_path / "shuffler.db", "surveys", first.digest)
     keeper = Keeper(shuffler(tmp_path), TOKEN)
-    keeper._send = handed_to(other)  # type: ignore[method-assign]
+    monkeypatch.setattr(keeper, "_send", handed_to(other))
     keeper.tick()
     assert one.status(second.digest).state == "forwarded"
     assert f'headcount_failures_total{{survey="{first.digest}"}} 1\n' in keeper.attempts.metric
