@@ -322,3 +322,25 @@ def test_noise_that_the_analyzer_adds_is_published_once(tmp_path: Path, step: st
     assert keyless.results(survey.digest) == seen[0]
     with pytest.raises(hc.InvalidParameter, match="private key"):
         keyless.register(survey)
+
+
+def test_of_two_analyzers_only_one_publishes(tmp_path: Path) -> None:
+    """A second process counts the same batch while the first one is about to store its results."""
+    made = hc.protocol("shuffle.noisy-shuffler", hc.Count(), hc.Budget(0.01, 1e-3), hc.Crowd(30),
+                       publish_noise=True)  # fmt: skip
+    survey = document(tmp_path, {"a": made}, least_people=30)
+    one, second, published = shuffler(tmp_path), analyzer(tmp_path), []
+
+    def reached(step: str) -> None:
+        if step == "estimated":
+            second.count(survey.digest)
+            published.append(second.results(survey.digest))
+
+    first = analyzer(tmp_path, reached=reached)
+    one.register(survey)
+    first.register(survey)
+    one.accept([Sent(survey.digest, response(survey, {"a": 1}, SOURCE)) for _ in range(30)])
+    one.close(survey.digest)
+    one.forward(survey.digest, handed_to(first))
+    first.count(survey.digest)
+    assert [first.results(survey.digest)] == published
