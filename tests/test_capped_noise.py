@@ -18,6 +18,7 @@ from scipy import stats
 import headcount as hc
 from headcount.accounting.capped import CappedNoise, HonestPeople, crowd_law
 from headcount.accounting.capped_curves import capped_curve
+from headcount.accounting.capped_search import Fit
 from headcount.accounting.divergence import hockey_stick
 from headcount.accounting.laws import Law
 
@@ -363,6 +364,34 @@ def test_capped_noise_of_many_budgets(name: str, users: int, delta: float, epsil
         protocol = build(name, task, larger, **{**asked, **nearest})
     assert protocol.guarantee.delta <= delta
     assert protocol.slots == protocol.parameters["slots"]
+
+
+def test_exact_delta_of_a_large_epsilon() -> None:
+    """Outcomes that are too rare for δ still matter if their probability counts e^16 times."""
+    protocol = build(COUNT, hc.Count(), 5, epsilon=16.0, delta=0.3, max_slots=6)
+    one, everybody = of_protocol(protocol, 5), Counter({(0, 0): 1.0})
+    for _ in range(5):
+        grown: Any = Counter()
+        for (jumps, minus), chance in everybody.items():
+            for (jump, more), part in one.items():
+                grown[jumps + jump, minus + more] += chance * part
+        everybody = grown
+    factor = math.exp(16.0)
+    truth = max(
+        sum(max(p - factor * everybody[jumps + way, minus], 0.0) for (jumps, minus), p in view)
+        for view in (list(everybody.items()),)
+        for way in (-1, 1)
+    )
+    assert protocol.guarantee.exact
+    assert protocol.guarantee.delta == pytest.approx(truth, rel=1e-10)
+
+
+def test_search_ends_where_delta_jumps() -> None:
+    noise = CappedNoise(7, 1000.0, 1.0, 1.0, 1.2, 10.0)
+    fit = Fit(lambda one: 1e-3 if one.scale <= 1.2 else 1e-9, 1e-6, slope=-1e15)
+    found = fit.near(noise)
+    assert found is not None
+    assert found.scale == pytest.approx(1.2)
 
 
 # Messages and estimates -------------------------------------------------------------------------

@@ -717,7 +717,7 @@ def test_contrasts_on_a_page(headcount: Headcount, arms: Path, tmp_path: Path) -
     headcount(*asked, "--contrast", "A,B", "--out", str(tmp_path / "saved.html"))
     page = (tmp_path / "saved.html").read_text()
     assert "<h2>Comparisons</h2>" in page
-    assert "difference of shares (95 % intervals)" in page
+    assert "difference of shares of yes (95 % intervals)" in page
 
 
 def test_rows_of_one_person_are_not_independent(headcount: Headcount, arms: Path) -> None:

@@ -15,6 +15,7 @@ from headcount.core.guarantee import PrivacyCurve
 
 _STEPS = 1000  # losses are rounded to multiples of ε divided by this
 _LARGEST = 4.0  # losses above max(4, 4ε) count as infinite
+_LARGEST_FACTOR = 100.0  # the largest ε for which probabilities that are cut off shrink by e^ε
 _BENDS = 400
 
 
@@ -26,6 +27,9 @@ def capped_curve(
     Outcomes with probabilities far below δ are cut off. Their probabilities are added to the curve.
     """
     thin, rare = crowds.thinned(noise), delta * RARE[crowds.moved]
+    if not crowds.moved:
+        # An outcome that is cut off could lower δ by up to e^ε times its probability.
+        rare *= math.exp(-min(epsilon, _LARGEST_FACTOR))
     views = (crowd_law(thin, some.people, rare) for some in crowds.ranges)
     if crowds.moved:
         curves = [_moved(view, epsilon, rare) for view in views]

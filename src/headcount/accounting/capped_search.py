@@ -146,6 +146,8 @@ class Fit:
                 return replace(noise, scale=math.exp(log if outside else after))
             if outside:
                 after = (low + high) / 2
+            if after in (low, high):  # δ jumps here, and it is small enough at `high`
+                return replace(noise, scale=math.exp(high))
             before, excess = excess, self._excess(noise, after)
             # If the slope were too flat, the next step would be too long.
             self.slope = min((excess - before) / (after - log), -1.0)
