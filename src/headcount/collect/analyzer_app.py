@@ -3,28 +3,25 @@
 import asyncio
 import hmac
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.batch import SealedBatch
-from headcount.collect.http import application, body_of, check_token, log
+from headcount.collect.http import Attempts, application, body_of, check_token, log
 from headcount.collect.refusals import Malformed
 from headcount.collect.settings import AnalyzerSettings
-from headcount.collect.shuffler_app import healthy
-from headcount.core.errors import HeadcountError
 
 _BATCH_SECONDS = 600.0  # the deadline for a batch to arrive
+_AGAIN = 5.0  # seconds before another try, if counting fails
 
 
 def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
     """The application of an analyzer."""
-    arrived = asyncio.Event()
+    arrived, attempts = asyncio.Event(), Attempts()
 
     async def receive(request: Request) -> Response:
         check_token(request, settings.token)
@@ -40,54 +37,41 @@ def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
         arrived.set()
         return JSONResponse({"receipt": "stored" if new else "seen before"}, 201 if new else 200)
 
-    async def document(request: Request) -> Response:
-        found = await asyncio.to_thread(analyzer.document, request.path_params["digest"])
-        return Response(found.data, media_type="application/json")
-
     async def results(request: Request) -> Response:
         if not settings.publish:
             check_token(request, settings.token)
         digest = request.path_params["digest"]
         return JSONResponse(await asyncio.to_thread(analyzer.results, digest))
 
-    async def ready(request: Request) -> Response:
-        await asyncio.to_thread(analyzer.surveys)
-        return JSONResponse({"ready": True})
-
-    async def metrics(request: Request) -> Response:
-        pending = await asyncio.to_thread(analyzer.pending)
-        return PlainTextResponse(
-            f"# TYPE headcount_batches_pending gauge\nheadcount_batches_pending {len(pending)}\n"
-        )
+    def metrics() -> str:
+        pending = len(analyzer.pending())
+        waiting = f"# TYPE headcount_batches_pending gauge\nheadcount_batches_pending {pending}\n"
+        return waiting + attempts.metric
 
     async def count() -> None:
         while True:
             arrived.clear()
-            try:
-                for digest in await asyncio.to_thread(analyzer.pending):
-                    await asyncio.to_thread(analyzer.count, digest)
-                    log("counted", survey=digest)
+            if await asyncio.to_thread(finished):
                 await arrived.wait()
-            except HeadcountError as error:
-                log("not counted", code=error.code, message=error.message)
-                await asyncio.sleep(5)
+            else:
+                await asyncio.sleep(_AGAIN)
 
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        counting = asyncio.create_task(count())
-        yield
-        counting.cancel()
-        with suppress(asyncio.CancelledError):
-            await counting
+    def finished() -> bool:
+        done = attempts.for_each("not counted", analyzer.pending, counted)
+        scrubbed = not analyzer.has_traces or attempts.succeeds("not scrubbed", analyzer.scrub)
+        return done and scrubbed
+
+    def counted(digest: str) -> None:
+        analyzer.count(digest)
+        log("counted", survey=digest)
 
     return application(
         [
-            Route("/surveys/{digest}", document),
             Route("/surveys/{digest}/batches/{batch}", receive, methods=["PUT"]),
             Route("/surveys/{digest}/results", results),
-            Route("/healthz", healthy),
-            Route("/readyz", ready),
-            Route("/metrics", metrics),
         ],
-        lifespan=lifespan,
+        document=analyzer.document,
+        ready=analyzer.surveys,
+        metrics=metrics,
+        work=count,
     )

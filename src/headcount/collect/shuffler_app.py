@@ -5,24 +5,25 @@ are due, and forwards batches until the analyzer has acknowledged them.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from headcount.collect.batch import SealedBatch
 from headcount.collect.client import put_batch
 from headcount.collect.document import Document
-from headcount.collect.http import RateLimit, application, body_of, code_of, log
+from headcount.collect.http import Attempts, RateLimit, application, body_of, code_of, log, metric
 from headcount.collect.refusals import Refused, TooFewPeople, Unavailable
 from headcount.collect.settings import ShufflerSettings
 from headcount.collect.shuffler import Clock, Outcome, Sent, Shuffler, Status
+from headcount.core.errors import HeadcountError
 
 _MOST_TOGETHER = 512  # responses in one transaction
 _TICK = 1.0  # seconds between two looks at what is due
+_COARSE = 10  # numbers of responses that everybody sees are rounded at least this much
 _LONGEST = 15.0  # the most seconds between two looks, if the analyzer cannot be reached
 
 
@@ -69,6 +70,7 @@ class Keeper:
         self._shuffler, self._token = shuffler, token
         self._stuck: set[str] = set()
         self._failures = 0
+        self.attempts = Attempts()
 
     async def run(self) -> None:
         while True:
@@ -76,17 +78,13 @@ class Keeper:
             await asyncio.sleep(min(_LONGEST, _TICK * 2**self._failures))
 
     def tick(self) -> None:
-        """Do what is due now. Failures are logged and tried again."""
-        try:
-            for digest in self._shuffler.due():
-                self._close(digest)
-            for digest in self._shuffler.waiting():
-                self._shuffler.forward(digest, self._send)
-                log("forwarded", survey=digest)
-            self._failures = 0
-        except Refused as refused:
-            self._failures = min(self._failures + 1, 10)
-            log("not forwarded", code=refused.code, message=refused.message)
+        """Do what is due now. What fails is tried again."""
+        closed = self.attempts.for_each("not closed", self._shuffler.due, self._close)
+        sent = self.attempts.for_each("not forwarded", self._shuffler.waiting, self._forward)
+        scrubbed = not self._shuffler.has_traces or self.attempts.succeeds(
+            "not scrubbed", self._shuffler.scrub
+        )
+        self._failures = 0 if closed and sent and scrubbed else min(self._failures + 1, 10)
 
     def _close(self, digest: str) -> None:
         try:
@@ -98,13 +96,17 @@ class Keeper:
                 log("too few people", survey=digest, message=few.message, hint=few.hint)
             self._stuck.add(digest)
 
+    def _forward(self, digest: str) -> None:
+        self._shuffler.forward(digest, self._send)
+        log("forwarded", survey=digest)
+
     def _send(self, document: Document, name: str, batch: SealedBatch) -> None:
         put_batch(document, name, batch, self._token)
 
 
 def shuffler_app(shuffler: Shuffler, settings: ShufflerSettings, *, clock: Clock) -> Starlette:
     """The application of a shuffler."""
-    writer = Writer(shuffler)
+    writer, keeper = Writer(shuffler), Keeper(shuffler, settings.token)
     limit = RateLimit(settings.rate, settings.burst, clock)
 
     async def respond(request: Request) -> Response:
@@ -116,9 +118,6 @@ def shuffler_app(shuffler: Shuffler, settings: ShufflerSettings, *, clock: Clock
             raise outcome
         return JSONResponse({"receipt": outcome}, 201 if outcome == "stored" else 200)
 
-    async def document(request: Request) -> Response:
-        return Response((await _document(request)).data, media_type="application/json")
-
     async def status(request: Request) -> Response:
         found = await asyncio.to_thread(shuffler.status, request.path_params["digest"])
         return JSONResponse({**found.to_dict(), "responses": _coarse(found)})
@@ -129,58 +128,37 @@ def shuffler_app(shuffler: Shuffler, settings: ShufflerSettings, *, clock: Clock
             return shuffler.document(digest)
         return await asyncio.to_thread(shuffler.document, digest)
 
-    async def ready(request: Request) -> Response:
-        await asyncio.to_thread(shuffler.surveys)
-        return JSONResponse({"ready": True})
-
-    async def metrics(request: Request) -> Response:
-        return PlainTextResponse(await asyncio.to_thread(_metrics, shuffler))
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        keeper = asyncio.create_task(Keeper(shuffler, settings.token).run())
-        yield
-        keeper.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeper
-
     return application(
         [
-            Route("/surveys/{digest}", document),
             Route("/surveys/{digest}/responses", respond, methods=["POST"]),
             Route("/surveys/{digest}/status", status),
-            Route("/healthz", healthy),
-            Route("/readyz", ready),
-            Route("/metrics", metrics),
         ],
-        lifespan=lifespan,
+        document=shuffler.document,
+        ready=shuffler.surveys,
+        metrics=lambda: _metrics(shuffler, keeper.attempts),
+        work=keeper.run,
     )
 
 
-async def healthy(request: Request) -> Response:
-    """Answer that the process is running."""
-    return JSONResponse({"healthy": True})
-
-
 def _coarse(status: Status) -> int:
-    """The number of responses, rounded down to tenths of the minimum. An exact number would show
-    everybody when each response came.
+    """The number of responses, rounded down to tenths of the minimum, and at least to tens. An
+    exact number would show everybody when each response came.
     """
-    step = max(1, status.least_people // 10)
+    step = max(_COARSE, status.least_people // 10)
     return status.responses // step * step
 
 
-def _metrics(shuffler: Shuffler) -> str:
-    found = [shuffler.status(digest) for digest in shuffler.surveys()]
-    lines = []
-    for name, kind, values in (
-        ("headcount_responses", "gauge", [_coarse(one) for one in found]),
-        ("headcount_overdue", "gauge", [int(one.overdue) for one in found]),
-        ("headcount_not_forwarded", "gauge", [int(one.state == "closed") for one in found]),
-    ):
-        lines.append(f"# TYPE {name} {kind}")
-        lines += [
-            f'{name}{{survey="{one.survey}"}} {value}'
-            for one, value in zip(found, values, strict=True)
-        ]
-    return "\n".join(lines) + "\n"
+def _metrics(shuffler: Shuffler, attempts: Attempts) -> str:
+    found: dict[str, Status] = {}
+    for digest in shuffler.surveys():
+        with suppress(HeadcountError):  # one bad survey must not hide the others
+            found[digest] = shuffler.status(digest)
+    return "".join(
+        (
+            metric("headcount_responses", "gauge", {at: _coarse(one) for at, one in found.items()}),
+            metric("headcount_overdue", "gauge", {at: one.overdue for at, one in found.items()}),
+            metric("headcount_not_forwarded", "gauge",
+                   {at: one.state == "closed" for at, one in found.items()}),
+            attempts.metric,
+        )
+    )  # fmt: skip

@@ -230,6 +230,12 @@ class Design:
     tables: tuple["AskedTable", ...] = ()
     kept_waves: int = 1  # in how many waves devices repeat their answers
 
+    @property
+    def asked(self) -> tuple[Ask, ...]:
+        """The questions that people answer. Tables are computed from their answers."""
+        of_table = {table.id for table in self.tables}
+        return tuple(ask for ask in self.asks if ask.id not in of_table)
+
     def with_tables(self, columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The encoded answers to all questions, and the cells of all tables."""
         return {**columns, **{one.id: one.cells(columns) for one in self.tables}}
