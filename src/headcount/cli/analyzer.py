@@ -8,19 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
-from headcount.cli.arguments import AsJson
+from headcount.cli.arguments import AsJson, OptionalLedger
 from headcount.cli.grouping import ungrouped
 from headcount.cli.output import console, deliver, messages, print_table
 from headcount.cli.shuffler import Host, OneSurvey, SettingsFile, token_in
+from headcount.cli.survey import LedgerDataset, SavedResults
 from headcount.collect import keys
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.batch_files import BatchFiles
+from headcount.collect.charges import Charges
 from headcount.collect.document import Document
 from headcount.collect.settings import AnalyzerSettings
 from headcount.collect.store import opened
 from headcount.core.errors import InvalidParameter, UnreadableData
 from headcount.core.table import Table, short
-from headcount.core.writing import check_writable, json_text, write_file
+from headcount.ledger.ledger import Ledger
+from headcount.plot import collected_page
 
 TOKEN, STORE = "token", "analyzer.db"
 Folder = Annotated[
@@ -98,6 +101,8 @@ def serve(
     publish: Annotated[
         bool | None, typer.Option("--publish", help="Let everybody read the results.")
     ] = None,
+    ledger: OptionalLedger = None,
+    dataset: LedgerDataset = None,
     passphrase_file: PassphraseFile = None,
 ) -> None:
     """Take batches from the shuffler, open them and count, until the process is told to stop."""
@@ -106,13 +111,14 @@ def serve(
 
     chosen = AnalyzerSettings.load(
         settings, host=host, port=port, store=store, processes=processes,
-        publish=publish, token=token_in(folder / TOKEN),
+        publish=publish, ledger=ledger, dataset=dataset, token=token_in(folder / TOKEN),
     )  # fmt: skip
     documents = [Document.load(path) for path in survey or []]
     made = Analyzer(
         opened(chosen.store or str(folder / STORE)),
         keys.private_key(folder, _passphrase(passphrase_file)),
         processes=chosen.processes or os.cpu_count() or 1,
+        charge=charging(chosen.ledger, chosen.dataset),
     )
     for document in documents:
         made.register(document)
@@ -138,14 +144,20 @@ def count(
     ] = False,
     store: OwnStore = None,
     processes: Processes = None,
+    ledger: OptionalLedger = None,
+    dataset: LedgerDataset = None,
+    out: SavedResults = None,
     passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Count a batch in Parquet files, and show the results. The same batch is counted once."""
+    if out is not None:
+        collected_page.check_collected(out)
     document = Document.load(survey)
     made = Analyzer(
         opened(store or str(folder / STORE)),
         keys.private_key(folder, _passphrase(passphrase_file)),
+        charge=charging(ledger, dataset),
     )
     made.register(document)
     keys.activate(folder)
@@ -164,21 +176,24 @@ def count(
         )
     with messages.status("opening and counting"):
         made.count_files(files, read)
-    show_results(made.results(document.digest), as_json=as_json, out=None)
+    show_results(made.results(document.digest), as_json=as_json, out=out)
 
 
-@analyzer.command(epilog="Example: headcount analyzer results analyzer campus.json --out out.json")
+@analyzer.command(epilog="Example: headcount analyzer results analyzer campus.json --out out.html")
 @ungrouped
 def results(
     folder: Folder,
     survey: OneSurvey,
     store: OwnStore = None,
-    out: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
+    out: SavedResults = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the results of a survey. This needs no key, and works after the key was destroyed."""
+    """Show the results of a survey. This needs no key, and works after the key was destroyed.
+
+    Results are estimated once, when the batch is counted.
+    """
     if out is not None:
-        check_writable(out)
+        collected_page.check_collected(out)
     place = store or str(folder / STORE)
     if "://" not in place and not Path(place).is_file():
         raise UnreadableData(f"{place!r} must be the database of an analyzer, but there is no file")
@@ -219,6 +234,17 @@ def destroy(
     console.print(f"destroyed: {keys.PublicKey.load(folder).id}", soft_wrap=True)
 
 
+def charging(ledger: str | None, dataset: str | None) -> Charges | None:
+    """What charges a ledger, or None if there is no ledger."""
+    if not ledger:
+        if dataset:
+            raise InvalidParameter(f"--dataset must come with --ledger, got {dataset!r} alone")
+        return None
+    book = Ledger.open(ledger)
+    book.spending(dataset or None)  # this refuses a dataset that does not exist
+    return Charges(book, dataset or None)
+
+
 def show_results(found: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
     """Save results, and print them."""
 
@@ -232,7 +258,7 @@ def show_results(found: dict[str, Any], *, as_json: bool, out: Path | None) -> N
         show,
         as_json=as_json,
         out=out,
-        save=lambda path: write_file(path, json_text(found) + "\n"),
+        save=lambda path: collected_page.save_collected(found, path),
         paid=True,
     )
 
@@ -261,7 +287,7 @@ def results_table(found: dict[str, Any]) -> Table:
             f"delta {short(promised['delta'])}",
             f"relies on {promised['relies_on']}",
             f"messages: {found['messages']['received']:,} received, "
-            f"{found['messages']['refused']:,} refused",
+            f"{found['messages']['refused']:,} refused, {found['messages']['copies']:,} copies",
             *(["anybody could answer any number of times"] if found["admission"] == "open" else []),
         ),
     )

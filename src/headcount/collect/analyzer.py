@@ -9,7 +9,7 @@ survey is refused: it could hold fresh noise for the same answers.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from headcount.collect.document import Document
 from headcount.collect.keys import PublicKey
 from headcount.collect.opening import Opened, Opener, open_batch
 from headcount.collect.refusals import Conflict, Malformed, NoResults, UnknownSurvey
+from headcount.collect.report import report
 from headcount.collect.store import Run, Store
 from headcount.core import checks
 from headcount.core.errors import HeadcountError, InvalidParameter
@@ -33,7 +34,6 @@ from headcount.core.table import counted_people
 from headcount.core.tally import Tally
 from headcount.core.writing import json_text
 from headcount.survey.design import Release
-from headcount.survey.results import SurveyResults
 
 _PART = 2**20
 
@@ -42,7 +42,9 @@ class Analyzer:
     """The analyzer of any number of surveys that were sealed for its key. Without the key, it can
     only show results.
 
-    `reached` is called with the name of each step that a crash may interrupt. Tests use it.
+    `charge` is called with the document and the number of people before a batch is opened. After a
+    crash, it is called again for the same survey. `reached` is called with the name of each step
+    that a crash may interrupt. Tests use it.
     """
 
     def __init__(
@@ -52,10 +54,11 @@ class Analyzer:
         *,
         processes: int = 1,
         source: Source | None = None,
+        charge: Callable[[Document, int], None] | None = None,
         reached: Callable[[str], None] = lambda step: None,
     ) -> None:
         self.store, self._key, self._processes = store, key, processes
-        self._source, self._reached = source, reached
+        self._source, self._charge, self._reached = source, charge, reached
         self._documents: dict[str, Document] = {}
         # A crash may have come after deleting and before scrubbing. So a new analyzer scrubs too.
         self.has_traces = True
@@ -171,7 +174,7 @@ class Analyzer:
             return
         batch = SealedBatch.from_bytes(b"".join(bytes(body) for (body,) in parts))
         del parts
-        self._reached("opening")
+        self._about_to_open(document, batch.people)
         opened = open_batch(batch, self.opener(document), processes=self._processes)
         self._publish(document, batch.people, opened)
 
@@ -183,9 +186,14 @@ class Analyzer:
             self._claimed(run, files.survey, files.batch, files.sha256)
             if self._row(run, files.survey, "results")[0] is not None:
                 return False
-        self._reached("opening")
+        self._about_to_open(document, files.people)
         self._publish(document, files.people, opened(self.opener(document)))
         return True
+
+    def _about_to_open(self, document: Document, people: int) -> None:
+        if self._charge is not None:
+            self._charge(document, people)
+        self._reached("opening")
 
     def _publish(self, document: Document, people: int, opened: Opened) -> None:
         """Estimate, and store the results, unless another process was faster."""
@@ -255,6 +263,7 @@ class Analyzer:
                 promise = replace(document.guarantee, secure=one.guarantee.secure)
                 estimates[name] = replace(one, guarantee=promise)
                 answers[name] = estimates[name].to_dict()
+        read = report(document, estimates, people)
         return tallies, {
             "survey": document.digest,
             "title": document.title,
@@ -262,7 +271,7 @@ class Analyzer:
             "waves": document.waves,
             "people": people,
             "questions": answers,
-            **self._readings(document, estimates, people),
+            **({} if read is None else {"results": read}),
             "guarantee": document.guarantee.to_dict(),
             "local_epsilon": document.local_epsilon,
             "admission": document.admission,
@@ -273,15 +282,6 @@ class Analyzer:
                 "copies": opened.copies,
             },
         }
-
-    def _readings(
-        self, document: Document, estimates: Mapping[str, Estimate], people: int
-    ) -> dict[str, Any]:
-        """What people read from the estimates, if the document has the words of its questions."""
-        survey = document.questions
-        if survey is None or any(one.id not in estimates for one in survey.questions):
-            return {}
-        return {"results": SurveyResults(survey, document.design, estimates, people).to_dict()}
 
     def _row(self, run: Run, digest: str, columns: str) -> tuple[Any, ...]:
         found = run(f"SELECT {columns} FROM analyses WHERE digest = ?", digest)

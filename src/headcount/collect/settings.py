@@ -79,6 +79,8 @@ class AnalyzerSettings(Settings):
     processes: int = 0  # 0 means one for each core
     largest_batch: int = 2**31  # bytes
     publish: bool = False  # whether everybody may read the results
+    ledger: str = ""  # the ledger to which surveys are charged: a file, or postgresql://…
+    dataset: str = ""  # the dataset of the ledger; empty means its only dataset
 
 
 def _in_file(path: Path) -> dict[str, Any]:

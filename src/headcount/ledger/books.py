@@ -180,6 +180,14 @@ class Books:
         except _READING as error:
             raise self._unreadable(name, error) from None
 
+    def entry(self, id: str) -> Entry | None:  # noqa: A002 (the name of the column)
+        """The entry with an id, if there is one. The record of its dataset must be checked."""
+        rows = self.run(f"SELECT {_COLUMNS} FROM entries WHERE id = ?", (id,))
+        try:
+            return Entry.from_row(rows[0]) if rows else None
+        except _READING as error:
+            raise self._unreadable(str(rows[0][1]), error) from None
+
     def write(self, record: Record, entry: Entry, law: DominatingLaw | None) -> None:
         """Add an entry, and read it back to check it."""
         if law is not None:

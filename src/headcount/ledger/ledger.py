@@ -14,6 +14,8 @@ A ledger does not protect against people who may write to its file or database. 
 and hashes, or replace the ledger with an older copy.
 """
 
+import hashlib
+import json
 import logging
 import uuid
 from collections.abc import Iterator, Mapping
@@ -123,12 +125,17 @@ class Ledger:
         task: str = "",
         users: int | None = None,
         times: int = 1,
+        once: str = "",
     ) -> Entry:
         """Record a release that is about to be made, or `times` releases of the same kind.
 
         If the charge does not fit within the limit of the dataset, `BudgetExhausted` is raised and
         nothing is recorded. The name may be None if there is exactly one dataset. `note` is a
         JSON-serializable mapping. It should describe the question, and must not reveal the data.
+
+        `once` is a name of the release. A release with a name is charged once for each dataset:
+        later calls with this name return the recorded entry. So a program that crashes after a
+        charge can start again.
         """
         checks.instance("guarantee", guarantee, Guarantee)
         checks.instance("curve", curve, PrivacyCurve)
@@ -142,7 +149,7 @@ class Ledger:
             raise _worse(guarantee)
         entry_of = partial(
             Entry,
-            id=uuid.uuid4().hex,
+            id=_id(name, once) if once else uuid.uuid4().hex,
             dataset=name,
             protocol=words("protocol", protocol),
             trust=trust,
@@ -162,6 +169,8 @@ class Ledger:
             try:
                 with self._writing() as books:
                     record = books.record(name, locked=True)
+                    if once and (before := books.entry(_id(name, once))) is not None:
+                        return before
                     account = record.account
                     after = account.adding(asked)
                     if after.is_ready and after.fits:
@@ -205,6 +214,11 @@ class Ledger:
     def _writing(self) -> Iterator[Books]:
         with self.store.writing() as run:
             yield Books.read(self.store, run, self._known)
+
+
+def _id(dataset: str, once: str) -> str:
+    """The id of the only entry of a dataset for a release with a name."""
+    return hashlib.sha256(json.dumps([dataset, once]).encode()).hexdigest()[:32]
 
 
 def _store(place: str | PathLike[str], wait: float) -> Store:

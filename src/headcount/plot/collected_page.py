@@ -1,0 +1,224 @@
+"""The results of a survey that was collected: a page, JSON, and a table in Parquet.
+
+All of them show the document that the analyzer stored. Nothing is computed again.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from html import escape
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from headcount.core.errors import InvalidParameter, MissingPackage
+from headcount.core.table import counted, counted_people, short
+from headcount.core.writing import json_text, write_file
+from headcount.plot.page import bars, hundred, page, paragraphs, pdf
+from headcount.plot.survey_pages import RESULT_FORMATS, check_path
+from headcount.survey.answers import NO_ANSWER
+from headcount.survey.readings import Reading
+from headcount.survey.results import shown
+
+Facts = Mapping[str, Any]
+
+
+def check_collected(path: Path) -> None:
+    """Refuse a path that results cannot be saved to, before any work is done."""
+    check_path(path, RESULT_FORMATS)
+
+
+def save_collected(found: Facts, path: Path) -> None:
+    """Save results as a page (.html or .pdf), as .json, or as a table (.parquet)."""
+    check_collected(path)
+    ending = path.suffix.lower()
+    if ending == ".json":
+        write_file(path, json_text(found) + "\n")
+    elif "results" not in found:
+        raise InvalidParameter(
+            f"results without the words of their questions must be saved as .json, got {path.name}"
+        )
+    elif ending == ".parquet":
+        write_file(path, _parquet(found))
+    else:
+        text = collected_page(found)
+        write_file(path, pdf(text) if ending == ".pdf" else text)
+
+
+def collected_page(found: Facts) -> str:
+    """All answers with intervals, what was promised, who could see what, and what was refused."""
+    read, promise = found["results"], found["guarantee"]
+    confidence = f"{100 * read['confidence']:.10g} %"
+    parts = [
+        *(f'<p class="warning">{escape(one)}</p>' for one in _warnings(found)),
+        paragraphs(
+            f"{counted_people(found['people'])} answered. Lines at the bars are {confidence} "
+            "intervals for the people who answered. They allow for the noise that protects "
+            "people. The second interval is for the population from which these people were drawn "
+            "at random. It also allows for sampling."
+        ),
+        *(_card(one) for one in read["questions"]),
+        *(
+            _failed(name, one["error"])
+            for name, one in found["questions"].items()
+            if "error" in one
+        ),
+        *(_table(one) for one in read["tables"]),
+        "<h2>What was promised</h2>",
+        _odds(read["odds"]),
+        paragraphs(
+            f"Spent: epsilon {short(promise['epsilon'])} and delta {short(promise['delta'])}, for "
+            "everything that one person said, together"
+            + (f", in all {found['waves']} waves." if found.get("waves", 1) > 1 else "."),
+            f"This relies on {promise['relies_on']}.",
+        ),
+        "<h2>Who could see what</h2>",
+        _rows((one["who"], one["what"]) for one in read["sees"]),
+        "<h2>Messages</h2>",
+        _rows(_messages(found["messages"])),
+        f'<p class="soft">survey {escape(found["survey"])}</p>',
+        "<footer>Made with Headcount.</footer>",
+    ]
+    return page(found["title"] or "Results", "\n".join(filter(None, parts)))
+
+
+def _warnings(found: Facts) -> Iterator[str]:
+    if found["admission"] == "open":
+        yield "Anybody could answer any number of times. So results may have been manipulated."
+    refused = found["messages"]["refused"]
+    if refused:
+        were = "was" if refused == 1 else "were"
+        yield f"{counted(refused, 'message')} could not be read, and {were} not counted."
+
+
+def _messages(found: Facts) -> list[tuple[str, str]]:
+    names = {
+        "received": "received, mixed",
+        "dummies": "dummies, which hide how many messages a person sent",
+        "refused": "refused: sealed for another key or survey, or not a possible message",
+        "copies": "copies of other messages, not counted",
+    }
+    return [(f"{found[name]:,}", words) for name, words in names.items() if name in found]
+
+
+def _rows(rows: Any) -> str:
+    lines = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
+    return f'<table class="wide"><tbody>{lines}</tbody></table>'
+
+
+def _odds(odds: Facts) -> str:
+    crowds = (
+        (odds["without"], f"Without your answers, on average {odds['without']} of 100 are right."),
+        (odds["with"], f"With your answers, on average at most {odds['with']} of 100 are right."),
+    )
+    drawn = "".join(f"<div>{hundred(right)}<p>{escape(words)}</p></div>" for right, words in crowds)
+    said = paragraphs(f"Imagine 100 people who guess about a person. {odds['explanation']}")
+    return f'{said}<div class="crowds">{drawn}</div>{paragraphs(odds["delta"])}'
+
+
+def _card(one: Facts) -> str:
+    readings = [reading for reading in one["readings"] if reading["name"] != NO_ANSWER]
+    shares = [reading for reading in readings if reading["unit"] == "share"]
+    numbers = [reading for reading in readings if reading["unit"] == "number"]
+    drawn = bars([_bar(reading, 0.0, 1.0) for reading in shares]) if shares else ""
+    if numbers:
+        low = min(end for reading in numbers for end in _ends(reading)[::2])
+        high = max(end for reading in numbers for end in _ends(reading)[1::2])
+        drawn = bars([_bar(reading, low, high) for reading in numbers], points=True) + drawn
+        drawn += f'<p class="soft">on a line from {short(low)} to {short(high)}</p>'
+    answered = ""
+    if one["answered"] is not None:
+        value, interval, population = _texts({**one["answered"], "name": "", "unit": "share"})
+        answered = (
+            f'<p class="soft">{value} answered this question ({interval}; population: '
+            f"{population}). Others skipped it, and are left out here.</p>"
+        )
+    head = f'<section class="card"><h3>{escape(one["text"])}</h3>'
+    return f"{head}{drawn}{answered}</section>"
+
+
+def _failed(name: str, error: str) -> str:
+    head = f'<section class="card"><h3>{escape(name)}</h3>'
+    return f"{head}<p>This question has no estimate: {escape(error)}.</p></section>"
+
+
+def _ends(reading: Facts) -> tuple[float, float, float, float]:
+    wide = reading["population"]
+    return reading["low"], reading["high"], wide["low"], wide["high"]
+
+
+def _texts(reading: Facts) -> tuple[str, str, str]:
+    """The value, the interval for the people, and the interval for the population."""
+    value = math.nan if reading["value"] is None else reading["value"]
+    low, high, lower, higher = _ends(reading)
+    share = reading["unit"] == "share"
+    value_text, interval = shown(Reading("", value, low, high, share))
+    return value_text, interval, shown(Reading("", value, lower, higher, share))[1]
+
+
+def _bar(reading: Facts, low: float, high: float) -> tuple[str, float, float, float, str]:
+    value, interval, population = _texts(reading)
+
+    def place(number: float) -> float:
+        return min(max((number - low) / (high - low), 0.0), 1.0) if high > low else 0.0
+
+    at = -1.0 if reading["value"] is None else place(reading["value"])
+    ends = place(reading["low"]), place(reading["high"])
+    return reading["name"], at, *ends, f"{value} ({interval}; population: {population})"
+
+
+def _table(one: Facts) -> str:
+    shares, wide = one["shares"], one["population"]["shares"]
+    head = "".join(f"<th>{escape(column)}</th>" for column in shares["columns"])
+    rows = "".join(
+        f"<tr><th>{escape(line['line'])}</th>"
+        + "".join(
+            f"<td>{escape(_cell(cell, other))}</td>"
+            for cell, other in zip(line["shares"], others["shares"], strict=True)
+        )
+        + "</tr>"
+        for line, others in zip(shares["lines"], wide["lines"], strict=True)
+    )
+    texts = " × ".join(one["texts"])
+    return (
+        f'<section class="card"><h3>{escape(texts)}</h3>'
+        '<p class="soft">Shares within each row, with both intervals.</p><div class="scroll">'
+        f'<table class="wide"><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>'
+        "</div></section>"
+    )
+
+
+def _cell(cell: Facts, other: Facts) -> str:
+    ends = {name: cell["interval"][name] for name in ("low", "high")}
+    both = {**ends, "value": cell["value"], "unit": "share", "population": other["interval"]}
+    value, interval, population = _texts(both)
+    return f"{value} ({interval}; {population})"
+
+
+def _parquet(found: Facts) -> bytes:
+    """A table with a row for each reading. Everything else is in its metadata."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingPackage(
+            "writing Parquet needs pyarrow", hint="pip install 'headcount[data]'"
+        ) from None
+    rows = [
+        {
+            "question": one["id"],
+            **{name: reading[name] for name in ("name", "value", "low", "high")},
+            "population_low": reading["population"]["low"],
+            "population_high": reading["population"]["high"],
+            **{name: reading[name] for name in ("unit", "among")},
+            "users": found["people"],
+        }
+        for one in found["results"]["questions"]
+        for reading in one["readings"]
+    ]
+    about = {name: value for name, value in found.items() if name not in ("results", "questions")}
+    about["confidence"] = found["results"]["confidence"]
+    out = BytesIO()
+    table = pyarrow.Table.from_pylist(rows)
+    parquet.write_table(table.replace_schema_metadata({"headcount": json.dumps(about)}), out)
+    return out.getvalue()
