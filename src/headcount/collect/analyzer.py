@@ -174,6 +174,12 @@ class Analyzer:
             run("DELETE FROM parts WHERE number = ?", number)
             self._reached("counted, not committed")
         self._reached("counted")
+        self.scrub()
+
+    def scrub(self) -> None:
+        """Remove what deleted rows left behind. A service that starts does this too, since a crash
+        may have come between deleting and scrubbing.
+        """
         self.store.scrub(("parts",))
 
     def results(self, digest: str) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from starlette.routing import Route
 
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.batch import SealedBatch
-from headcount.collect.http import application, body_of, check_token, log
+from headcount.collect.http import application, body_of, check_token, for_each, log
 from headcount.collect.refusals import Malformed
 from headcount.collect.settings import AnalyzerSettings
 from headcount.collect.shuffler_app import healthy
-from headcount.core.errors import HeadcountError
 
 _BATCH_SECONDS = 600.0  # the deadline for a batch to arrive
+_AGAIN = 5.0  # seconds before another try, if counting fails
 
 
 def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
@@ -63,14 +63,14 @@ def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
     async def count() -> None:
         while True:
             arrived.clear()
-            try:
-                for digest in await asyncio.to_thread(analyzer.pending):
-                    await asyncio.to_thread(analyzer.count, digest)
-                    log("counted", survey=digest)
+            if await asyncio.to_thread(for_each, "not counted", analyzer.pending, counted):
                 await arrived.wait()
-            except HeadcountError as error:
-                log("not counted", code=error.code, message=error.message)
-                await asyncio.sleep(5)
+            else:
+                await asyncio.sleep(_AGAIN)
+
+    def counted(digest: str) -> None:
+        analyzer.count(digest)
+        log("counted", survey=digest)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

@@ -10,6 +10,7 @@ import logging
 import secrets
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 from starlette.applications import Starlette
@@ -153,6 +154,29 @@ def log(event: str, **facts: Any) -> None:
     is ever logged.
     """
     logger.info(json.dumps({"event": event, **facts}))
+
+
+def for_each(event: str, surveys: Callable[[], list[str]], step: Callable[[str], None]) -> bool:
+    """Take a step for each of the surveys, and return whether everything succeeded. Failures are
+    logged under the name `event`. A survey that fails holds up no other survey.
+    """
+    found: list[str] = []
+    done = [_attempted(event, lambda: found.extend(surveys()))]
+    done += [_attempted(event, partial(step, digest)) for digest in found]
+    return all(done)
+
+
+def _attempted(event: str, step: Callable[[], None]) -> bool:
+    """Whether a step succeeded. A failure is logged: it must not end the service."""
+    try:
+        step()
+    except HeadcountError as error:
+        log(event, code=error.code, message=error.message)
+    except Exception as error:
+        log(event, code="bug", message=type(error).__name__)
+    else:
+        return True
+    return False
 
 
 def log_to_standard_error() -> None:

@@ -330,7 +330,7 @@ class Shuffler:
                 name, found.number)  # fmt: skip
             self._reached("closed, not committed")
         self._reached("closed")
-        self.store.scrub(("inbox", "codes"))
+        self.scrub()
         return name
 
     def destroy(self, digest: str) -> None:
@@ -341,7 +341,7 @@ class Shuffler:
                 raise Closed("only an open survey can be destroyed")
             self._forget(run, found.number)
             run("UPDATE rounds SET state = 'destroyed' WHERE number = ?", found.number)
-        self.store.scrub(("inbox", "codes"))
+        self.scrub()
 
     def extend(self, digest: str, closes_at: float | None) -> None:
         """Set another time for closing. None means that only a command closes the survey."""
@@ -415,7 +415,13 @@ class Shuffler:
             run("DELETE FROM outbox WHERE number = ?", number)
             run("UPDATE rounds SET state = 'forwarded' WHERE number = ?", number)
         self._reached("forwarded")
-        self.store.scrub(("outbox",))
+        self.scrub()
+
+    def scrub(self) -> None:
+        """Remove what deleted rows left behind. A service that starts does this too, since a crash
+        may have come between deleting and scrubbing.
+        """
+        self.store.scrub(("inbox", "codes", "outbox"))
 
     def _round(self, run: Run, digest: str) -> _Round:
         found = run(

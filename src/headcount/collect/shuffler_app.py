@@ -16,13 +16,12 @@ from starlette.routing import Route
 from headcount.collect.batch import SealedBatch
 from headcount.collect.client import put_batch
 from headcount.collect.document import Document
-from headcount.collect.http import RateLimit, application, body_of, code_of, log
+from headcount.collect.http import RateLimit, application, body_of, code_of, for_each, log
 from headcount.collect.refusals import Refused, TooFewPeople, Unavailable
 from headcount.collect.settings import ShufflerSettings
 from headcount.collect.shuffler import Clock, Outcome, Sent, Shuffler, Status
 
 _MOST_TOGETHER = 512  # responses in one transaction
-_TICK = 1.0  # seconds between two looks at what is due
 _LONGEST = 15.0  # the most seconds between two looks, if the analyzer cannot be reached
 
 
@@ -63,30 +62,25 @@ class Writer:
 
 
 class Keeper:
-    """Closes what is due, and forwards what is closed."""
+    """Closes what is due, and forwards what is closed. It looks every `seconds`, and less often
+    while it fails.
+    """
 
-    def __init__(self, shuffler: Shuffler, token: str) -> None:
-        self._shuffler, self._token = shuffler, token
+    def __init__(self, shuffler: Shuffler, token: str, seconds: float) -> None:
+        self._shuffler, self._token, self._seconds = shuffler, token, seconds
         self._stuck: set[str] = set()
         self._failures = 0
 
     async def run(self) -> None:
         while True:
             await asyncio.to_thread(self.tick)
-            await asyncio.sleep(min(_LONGEST, _TICK * 2**self._failures))
+            await asyncio.sleep(min(_LONGEST, self._seconds * 2**self._failures))
 
     def tick(self) -> None:
-        """Do what is due now. Failures are logged and tried again."""
-        try:
-            for digest in self._shuffler.due():
-                self._close(digest)
-            for digest in self._shuffler.waiting():
-                self._shuffler.forward(digest, self._send)
-                log("forwarded", survey=digest)
-            self._failures = 0
-        except Refused as refused:
-            self._failures = min(self._failures + 1, 10)
-            log("not forwarded", code=refused.code, message=refused.message)
+        """Do what is due now. What fails is tried again."""
+        closed = for_each("not closed", self._shuffler.due, self._close)
+        forwarded = for_each("not forwarded", self._shuffler.waiting, self._forward)
+        self._failures = 0 if closed and forwarded else min(self._failures + 1, 10)
 
     def _close(self, digest: str) -> None:
         try:
@@ -98,12 +92,18 @@ class Keeper:
                 log("too few people", survey=digest, message=few.message, hint=few.hint)
             self._stuck.add(digest)
 
+    def _forward(self, digest: str) -> None:
+        self._shuffler.forward(digest, self._send)
+        log("forwarded", survey=digest)
+
     def _send(self, document: Document, name: str, batch: SealedBatch) -> None:
         put_batch(document, name, batch, self._token)
 
 
-def shuffler_app(shuffler: Shuffler, settings: ShufflerSettings, *, clock: Clock) -> Starlette:
-    """The application of a shuffler."""
+def shuffler_app(
+    shuffler: Shuffler, settings: ShufflerSettings, *, clock: Clock, seconds: float = 1.0
+) -> Starlette:
+    """The application of a shuffler. Every `seconds`, it looks which surveys are due."""
     writer = Writer(shuffler)
     limit = RateLimit(settings.rate, settings.burst, clock)
 
@@ -138,7 +138,7 @@ def shuffler_app(shuffler: Shuffler, settings: ShufflerSettings, *, clock: Clock
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        keeper = asyncio.create_task(Keeper(shuffler, settings.token).run())
+        keeper = asyncio.create_task(Keeper(shuffler, settings.token, seconds).run())
         yield
         keeper.cancel()
         with suppress(asyncio.CancelledError):
