@@ -242,10 +242,12 @@ def test_3000_people_50_kills_and_lost_replies(tmp_path: Path, settings: dict[st
         kept_running(*both),
     ):
         harming = pool.submit(harm)
-        send_all(survey, bodies, urls=[url], ready=pace.may_answer)
-        assert 33 <= pace.killed <= 35
-        pace.all_answered = True
-        harming.result()
+        try:
+            send_all(survey, bodies, urls=[url], ready=pace.may_answer)
+            assert 33 <= pace.killed <= 35
+        finally:
+            pace.all_answered = True
+            harming.result()
         found = results(survey)
     assert found["people"] == people
     assert dropped() > 0.05 * people

@@ -160,7 +160,6 @@ def test_the_analyzers_view_is_as_private_as_the_document_says(
     """
     of, rounds = shufflers_noise, Rounds(shufflers_noise, source)
     found = audited(of, lambda answers: counts(rounds(answers)))
-    print(found)
     assert not found.refuted
     assert found.epsilon > 0.85 * of.survey.guarantee.epsilon
     assert found.smallest_seen is not None
@@ -170,12 +169,12 @@ def test_the_analyzers_view_is_as_private_as_the_document_says(
 def test_the_view_of_peoples_noise_is_as_private_as_the_document_says(
     peoples_noise: Subject, source: hc.SeededSource, unsealed: None
 ) -> None:
+    """These runs find any randomized response whose ε is larger than stated by 0.4."""
     of, rounds = peoples_noise, Rounds(peoples_noise, source)
     found = audited(of, lambda answers: counts(rounds(answers)), RUNS // 2)
-    print(found)
     assert not found.refuted
     assert found.smallest_seen is not None
-    assert found.smallest_seen < of.survey.guarantee.epsilon + 0.3
+    assert found.smallest_seen < of.survey.guarantee.epsilon + 0.4
 
 
 def test_the_order_of_a_batch_says_nothing(
@@ -188,7 +187,6 @@ def test_the_order_of_a_batch_says_nothing(
         return (*messages[:2], *messages[-2:])
 
     found = audited(of, ends, RUNS // 2)
-    print(found)
     assert not found.refuted
 
 
@@ -198,9 +196,8 @@ def test_rounds_that_are_stored_and_sealed_are_as_private(
     """As above, with a store and encryption, and fewer runs."""
     of, rounds = shufflers_noise, Rounds(shufflers_noise, source)
     found = audited(
-        of, lambda answers: counts(rounds.stored(rounds.bodies(answers))), 3000, [of.worst]
+        of, lambda answers: counts(rounds.stored(rounds.bodies(answers))), 2000, [of.worst]
     )
-    print(found)
     assert not found.refuted
     assert found.epsilon > 0.5 * of.survey.guarantee.epsilon
 
@@ -248,18 +245,31 @@ def test_an_analyzer_that_sees_the_order_is_refuted(
 
 
 def test_linked_responses_are_refuted(
-    subject: Subject, source: hc.SeededSource, unsealed: None
+    shufflers_noise: Subject, source: hc.SeededSource, unsealed: None
 ) -> None:
     """Somebody counts neighboring messages that say yes to both questions."""
-    rounds = Rounds(subject, source, Linking)
+    of, rounds = shufflers_noise, Rounds(shufflers_noise, source, Linking)
 
     def both(answers: Answers) -> int:
         near = itertools.pairwise(rounds(answers))
         return sum({one, other} == {1, 4} for one, other in near)
 
-    found = audited(subject, both, 4000, [subject.worst])
-    print(found)
-    assert found.refuted
+    assert audited(of, both, 4000, [of.worst]).refuted
+
+
+def test_linked_responses_with_peoples_noise_are_refuted(
+    peoples_noise: Subject, source: hc.SeededSource, unsealed: None
+) -> None:
+    """Somebody counts responses with a yes to both questions."""
+    of, rounds = peoples_noise, Rounds(peoples_noise, source, Linking)
+
+    def both(answers: Answers) -> int:
+        messages, size = rounds(answers), of.survey.messages
+        people = (messages[at : at + size] for at in range(0, len(messages), size))
+        return sum({1, 4} <= set(person) for person in people)
+
+    found = audited(of, both, 4000, [of.worst])
+    assert found.refuted, found
 
 
 def test_missing_noise_is_refuted(
@@ -302,5 +312,4 @@ def test_noise_that_is_drawn_twice_is_refuted(
         return tuple(one + other for one, other in zip(*views, strict=True))
 
     found = audited(of, twice, RUNS, [of.worst])
-    print(found)
     assert found.refuted
