@@ -20,9 +20,10 @@ from collection_process import TOKEN, nursery
 from headcount.collect import keys
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.document import Addresses, Document
+from headcount.collect.releases import release_of
 from headcount.collect.shuffler import Shuffler
 from headcount.collect.store import opened
-from headcount.survey.design import Ask, Release
+from headcount.survey.design import Ask
 
 
 def free_port() -> int:
@@ -44,10 +45,9 @@ def document(
     return Document(
         {"title": "Test"},
         tuple(
-            Release((name,), made, made.crowd.users, (Ask(name, made.task),))
+            release_of((Ask(name, made.task),), made, least_people)
             for name, made in releases.items()
         ),
-        tuple(made.slots for made in releases.values()),
         hc.Budget(
             sum(made.budget.epsilon for made in releases.values()),
             sum(made.budget.delta for made in releases.values()),

@@ -402,10 +402,6 @@ def test_releases_answer_the_questions_that_people_read(tmp_path: Path) -> None:
     scale[place]["questions"][0]["task"]["buckets"] = ["1", "2", "3", "4"]
     with pytest.raises(hc.UnreadableData, match="must have the task of its questions"):
         Document.from_bytes(changed(made, releases=scale))
-    table = SURVEY + '\n[[table]]\nof = ["smoke", "sleep"]\n'
-    (tmp_path / "table.toml").write_text(table)
-    with pytest.raises(hc.InvalidParameter, match="must have no tables"):
-        Document.of(Survey.load(tmp_path / "table.toml"), key, places)
 
 
 @pytest.mark.parametrize("noise", ["people", "shuffler"])

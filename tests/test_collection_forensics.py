@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import headcount as hc
+import headcount.collect.arrivals as arriving
 import headcount.collect.shuffler as shuffling
 from collection import analyzer, document, pair, post, shuffler
 from headcount.collect.client import response
@@ -156,10 +157,10 @@ def test_the_file_does_not_remember_the_order(tmp_path: Path, messages: int) -> 
 def test_keys_in_the_order_of_arrival_are_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    numbers, places = itertools.count(), shuffling._places
+    numbers, places = itertools.count(), shuffling.places_of
     monkeypatch.setattr(
         shuffling,
-        "_places",
+        "places_of",
         lambda *all_: [(next(numbers), body) for _, body in places(*all_)],
     )
     shares = shares_of(tmp_path, 1, 500)
@@ -186,7 +187,7 @@ def test_rows_that_leave_their_page_are_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rest of a long row is stored on pages in the order of arrival."""
-    monkeypatch.setattr(shuffling, "_ROW", 2**20)
+    monkeypatch.setattr(arriving, "_ROW", 2**20)
     shares = shares_of(tmp_path, 200, 500)
     assert shares["shuffler.db: latest row, known"] > 0.7, shares
 

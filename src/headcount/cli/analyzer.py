@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from headcount.cli.output import console, deliver, messages, print_table
 from headcount.cli.shuffler import Host, OneSurvey, SettingsFile, token_in
 from headcount.collect import keys
 from headcount.collect.analyzer import Analyzer
+from headcount.collect.batch_files import BatchFiles
 from headcount.collect.document import Document
 from headcount.collect.settings import AnalyzerSettings
 from headcount.collect.store import opened
@@ -27,6 +29,12 @@ Folder = Annotated[
 PassphraseFile = Annotated[
     Path | None,
     typer.Option(help="File with the passphrase. [default: the variable HEADCOUNT_PASSPHRASE]"),
+]
+OwnStore = Annotated[
+    str | None, typer.Option(help="Database. [default: analyzer.db in the folder]")
+]
+Processes = Annotated[
+    int | None, typer.Option(help="Processes that open messages. [default: one for each core]")
 ]
 
 analyzer = typer.Typer(
@@ -83,14 +91,10 @@ def serve(
     folder: Folder,
     survey: Annotated[list[Path] | None, typer.Option(help="Document of a survey.")] = None,
     settings: SettingsFile = None,
-    store: Annotated[
-        str | None, typer.Option(help="Database. [default: analyzer.db in the folder]")
-    ] = None,
+    store: OwnStore = None,
     host: Host = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on. [default: 8402]")] = None,
-    processes: Annotated[
-        int | None, typer.Option(help="Processes that open messages. [default: one for each core]")
-    ] = None,
+    processes: Processes = None,
     publish: Annotated[
         bool | None, typer.Option("--publish", help="Let everybody read the results.")
     ] = None,
@@ -116,25 +120,69 @@ def serve(
     run(analyzer_app(made, chosen), chosen)
 
 
+@analyzer.command(epilog="Example: headcount analyzer count analyzer batch --survey campus.json")
+@ungrouped
+def count(
+    folder: Folder,
+    batch: Annotated[
+        str, typer.Argument(help="Folder that headcount shuffler export wrote.", metavar="BATCH")
+    ],
+    survey: Annotated[Path, typer.Option(help="Document of the survey.")],
+    spark: Annotated[
+        bool,
+        typer.Option(
+            "--spark",
+            help="Open the messages on a Spark cluster, which gets the private key. BATCH may then "
+            "be any address that Spark can read.",
+        ),
+    ] = False,
+    store: OwnStore = None,
+    processes: Processes = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count a batch in Parquet files, and show the results. The same batch is counted once."""
+    document = Document.load(survey)
+    made = Analyzer(
+        opened(store or str(folder / STORE)),
+        keys.private_key(folder, _passphrase(passphrase_file)),
+    )
+    made.register(document)
+    keys.activate(folder)
+    if spark:
+        from headcount.collect.spark import files_on_spark, opened_on_spark, session
+
+        running = session()
+        files = files_on_spark(batch, running)
+        read = partial(opened_on_spark, files, spark=running)
+    else:
+        files = BatchFiles.load(Path(batch))
+        read = partial(files.opened, processes=processes or os.cpu_count() or 1)
+    if files.survey != document.digest:
+        raise InvalidParameter(
+            f"the batch must be one of survey {document.digest}, got {files.survey}"
+        )
+    with messages.status("opening and counting"):
+        made.count_files(files, read)
+    show_results(made.results(document.digest), as_json=as_json, out=None)
+
+
 @analyzer.command(epilog="Example: headcount analyzer results analyzer campus.json --out out.json")
 @ungrouped
 def results(
     folder: Folder,
     survey: OneSurvey,
-    store: Annotated[
-        str | None, typer.Option(help="Database. [default: analyzer.db in the folder]")
-    ] = None,
+    store: OwnStore = None,
     out: Annotated[Path | None, typer.Option(help="JSON file to write.")] = None,
-    passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the results of a survey."""
+    """Show the results of a survey. This needs no key, and works after the key was destroyed."""
     if out is not None:
         check_writable(out)
     place = store or str(folder / STORE)
     if "://" not in place and not Path(place).is_file():
         raise UnreadableData(f"{place!r} must be the database of an analyzer, but there is no file")
-    made = Analyzer(opened(place), keys.private_key(folder, _passphrase(passphrase_file)))
+    made = Analyzer(opened(place), None)
     digest = Document.load(Path(survey)).digest if Path(survey).is_file() else survey
     found = made.results(digest)
     show_results(found, as_json=as_json, out=out)
@@ -145,10 +193,28 @@ def results(
 def destroy(
     folder: Folder,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm that the key is lost.")],
+    store: Annotated[
+        str | None, typer.Option(help="Database. [default: analyzer.db in the folder]")
+    ] = None,
+    unfinished: Annotated[
+        bool, typer.Option("--unfinished", help="Destroy it even if surveys have no results yet.")
+    ] = False,
 ) -> None:
-    """Destroy the private key after the last survey. Nothing can be opened afterwards."""
+    """Destroy the private key after the last survey. Nothing can be opened afterwards.
+
+    The key is kept if a survey has no results yet, unless --unfinished is given.
+    """
     if not yes:
         raise InvalidParameter("--yes must be given, since messages can never be opened again")
+    place = store or str(folder / STORE)
+    if not unfinished and ("://" in place or Path(place).is_file()):
+        waiting = Analyzer(opened(place), None).unfinished()
+        if waiting:
+            raise InvalidParameter(
+                f"every survey must have results before the key is destroyed, but {waiting[0]} "
+                "has none",
+                hint="--unfinished gives up such surveys",
+            )
     keys.destroy(folder)
     console.print(f"destroyed: {keys.PublicKey.load(folder).id}", soft_wrap=True)
 

@@ -10,6 +10,8 @@ import typer
 from headcount.cli.arguments import AsJson
 from headcount.cli.grouping import ungrouped
 from headcount.cli.output import console, deliver, messages, print_table
+from headcount.collect.batch import SealedBatch
+from headcount.collect.batch_files import BatchFiles
 from headcount.collect.document import Document
 from headcount.collect.settings import ShufflerSettings
 from headcount.collect.shuffler import Shuffler, Status
@@ -17,7 +19,7 @@ from headcount.collect.store import opened
 from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter, UnreadableData
-from headcount.core.table import Table
+from headcount.core.table import Table, counted
 from headcount.core.writing import check_writable, write_file
 
 STORE = "shuffler.db"
@@ -100,6 +102,37 @@ def close(survey: OneSurvey, store: Place = STORE, as_json: AsJson = False) -> N
     deliver(
         lambda: {"survey": digest, "batch": batch},
         lambda saved: console.print(f"closed: {digest}\nbatch: {batch}", soft_wrap=True),
+        as_json=as_json,
+    )
+
+
+@shuffler.command(epilog="Example: headcount shuffler export campus.json --out batch")
+@ungrouped
+def export(
+    survey: OneSurvey,
+    out: Annotated[Path, typer.Option(help="Folder for the Parquet files of the batch.")],
+    store: Place = STORE,
+    as_json: AsJson = False,
+) -> None:
+    """Hand over the messages of a closed survey as Parquet files, instead of over the network.
+
+    The files hold sealed messages in random order, and batch.json has their digests. The messages
+    are deleted here when all files are on the disk. `headcount analyzer count` counts the files.
+    """
+    made, digest = _found(store, survey)
+    written: list[BatchFiles] = []
+
+    def write(document: Document, name: str, batch: SealedBatch) -> None:
+        written.append(BatchFiles.write(out, document.digest, name, batch))
+
+    made.forward(digest, write)
+    deliver(
+        lambda: {**written[0].to_dict(), "folder": str(out)},
+        lambda saved: console.print(
+            f"exported: {digest}\nbatch: {written[0].batch}\n"
+            f"{counted(written[0].messages, 'sealed message')}: {out}",
+            soft_wrap=True,
+        ),
         as_json=as_json,
     )
 

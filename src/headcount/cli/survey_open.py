@@ -29,6 +29,9 @@ def open_survey(
         str,
         typer.Option(help="Who may answer: open (anybody), or codes (one-time invitations)."),
     ] = "codes",
+    wave: Annotated[
+        int, typer.Option(help="Number of this wave, if the survey asks the same people again.")
+    ] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Write the document of a survey. Its digest is the survey's name.
@@ -45,6 +48,7 @@ def open_survey(
         PublicKey.load(key),
         places,
         "codes" if admission == "codes" else "open",
+        wave,
     )
     if made.admission == "open":
         messages.print(
@@ -53,6 +57,7 @@ def open_survey(
             soft_wrap=True,
         )
     promise = made.guarantee
+    whole = "response" if made.waves == 1 else f"responses in all {made.waves} waves"
     deliver(
         lambda: {
             "survey": made.digest,
@@ -60,7 +65,7 @@ def open_survey(
             "response_bytes": made.response_bytes,
         },
         lambda saved: console.print(
-            f"survey: {made.digest}\none person's response: epsilon {short(promise.epsilon)}, "
+            f"survey: {made.digest}\none person's {whole}: epsilon {short(promise.epsilon)}, "
             f"delta {short(promise.delta)}, {made.messages:,} sealed messages, "
             f"{made.response_bytes:,} bytes\ndocument: {saved}",
             soft_wrap=True,

@@ -13,31 +13,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from headcount.collect.batch import SealedBatch
+from headcount.collect.batch_files import BatchFiles
 from headcount.collect.document import Document
 from headcount.collect.keys import PublicKey
-from headcount.collect.opening import Opened, open_batch
+from headcount.collect.opening import Opened, Opener, open_batch
 from headcount.collect.refusals import Conflict, Malformed, NoResults, UnknownSurvey
 from headcount.collect.store import Run, Store
 from headcount.core import checks
 from headcount.core.errors import HeadcountError, InvalidParameter
 from headcount.core.estimate import Estimate
-from headcount.core.messages import Batch
-from headcount.core.protocol import Protocol, tally_of
+from headcount.core.protocol import has_noise, tally_of
 from headcount.core.source import Source
 from headcount.core.table import counted_people
 from headcount.core.tally import Tally
 from headcount.core.writing import json_text
+from headcount.survey.design import Release
 from headcount.survey.results import SurveyResults
 
 _PART = 2**20
 
 
 class Analyzer:
-    """The analyzer of any number of surveys that were sealed for its key.
+    """The analyzer of any number of surveys that were sealed for its key. Without the key, it can
+    only show results.
 
     `reached` is called with the name of each step that a crash may interrupt. Tests use it.
     """
@@ -45,7 +48,7 @@ class Analyzer:
     def __init__(
         self,
         store: Store,
-        key: X25519PrivateKey,
+        key: X25519PrivateKey | None,
         *,
         processes: int = 1,
         source: Source | None = None,
@@ -53,7 +56,6 @@ class Analyzer:
     ) -> None:
         self.store, self._key, self._processes = store, key, processes
         self._source, self._reached = source, reached
-        self._public = PublicKey(key.public_key().public_bytes_raw())
         self._documents: dict[str, Document] = {}
         with store.writing() as run:
             for table in (
@@ -68,9 +70,10 @@ class Analyzer:
 
     def register(self, document: Document) -> None:
         """Take the batch of this survey when it comes."""
-        if document.key != self._public:
+        public = PublicKey(self._private.public_key().public_bytes_raw())
+        if document.key != public:
             raise InvalidParameter(
-                f"the survey must be sealed for this analyzer's key {self._public.id}, "
+                f"the survey must be sealed for this analyzer's key {public.id}, "
                 f"got a survey for key {document.key.id}"
             )
         with self.store.writing() as run:
@@ -100,29 +103,12 @@ class Analyzer:
 
     def receive(self, digest: str, name: str, batch: SealedBatch) -> bool:
         """Store a batch durably. False means that exactly this batch was stored before."""
-        document = self.document(digest)
-        if batch.size != document.envelope.size:
-            raise Malformed(
-                f"the messages of this survey have {document.envelope.size} bytes each, "
-                f"got {batch.size}"
-            )
-        if batch.people < document.least_people:
-            raise Malformed(
-                f"a batch must come from at least {counted_people(document.least_people)}, "
-                f"got {batch.people:,}"
-            )
+        self._check_shape(self.document(digest), batch.size, batch.people)
         self._reached("receiving")
         with self.store.writing() as run:
-            number, known, known_digest = self._row(run, digest, "number, batch, batch_digest")
-            if known is not None:
-                if (known, known_digest) != (name, batch.digest):
-                    raise Conflict(
-                        "another batch of this survey was accepted before",
-                        hint="a survey is closed once, and its batch is never mixed again",
-                    )
+            number = self._claimed(run, digest, name, batch.digest)
+            if self._row(run, digest, "results")[0] is not None or self._has_parts(run, number):
                 return False
-            run("UPDATE analyses SET batch = ?, batch_digest = ? WHERE number = ?",
-                name, batch.digest, number)  # fmt: skip
             run.many(
                 "INSERT INTO parts VALUES (?, ?, ?)",
                 [
@@ -134,14 +120,42 @@ class Analyzer:
         self._reached("received")
         return True
 
+    def _check_shape(self, document: Document, size: int, people: int) -> None:
+        """Refuse a batch that cannot be one of this survey."""
+        if size != document.envelope.size:
+            raise Malformed(
+                f"the messages of this survey have {document.envelope.size} bytes each, got {size}"
+            )
+        if people < document.least_people:
+            raise Malformed(
+                f"a batch must come from at least {counted_people(document.least_people)}, "
+                f"got {people:,}"
+            )
+
+    def _claimed(self, run: Run, digest: str, name: str, content: str) -> int:
+        """The number of a survey whose batch has this id and digest. Another batch is refused."""
+        number, known, known_content = self._row(run, digest, "number, batch, batch_digest")
+        if known is None:
+            run("UPDATE analyses SET batch = ?, batch_digest = ? WHERE number = ?",
+                name, content, number)  # fmt: skip
+        elif (known, known_content) != (name, content):
+            raise Conflict(
+                "another batch of this survey was accepted before",
+                hint="a survey is closed once, and its batch is never mixed again",
+            )
+        return int(number)
+
+    def _has_parts(self, run: Run, number: int) -> bool:
+        return bool(run("SELECT 1 FROM parts WHERE number = ? AND part = 0", number))
+
     def pending(self) -> list[str]:
         """The surveys whose batch was received, but not counted yet."""
         with self.store.reading() as run:
             return [
                 digest
                 for (digest,) in run(
-                    "SELECT digest FROM analyses WHERE batch IS NOT NULL AND results IS NULL "
-                    "ORDER BY digest"
+                    "SELECT digest FROM analyses JOIN parts USING (number) "
+                    "WHERE part = 0 AND results IS NULL ORDER BY digest"
                 )
             ]
 
@@ -154,20 +168,31 @@ class Analyzer:
         if results is not None or not parts:
             return
         batch = SealedBatch.from_bytes(b"".join(bytes(body) for (body,) in parts))
+        del parts
         self._reached("opening")
-        opened = open_batch(
-            batch,
-            self._key,
-            document.envelope,
-            tuple(release.protocol.alphabet for release in document.releases),
-            processes=self._processes,
-        )
+        opened = open_batch(batch, self.opener(document), processes=self._processes)
+        self._publish(document, batch.people, opened)
+
+    def count_files(self, files: BatchFiles, opened: Callable[[Opener], Opened]) -> bool:
+        """Count a batch in files, which `opened` opens. False means that it was counted before."""
+        document = self.document(files.survey)
+        self._check_shape(document, files.message_bytes, files.people)
+        with self.store.writing() as run:
+            self._claimed(run, files.survey, files.batch, files.sha256)
+            if self._row(run, files.survey, "results")[0] is not None:
+                return False
+        self._reached("opening")
+        self._publish(document, files.people, opened(self.opener(document)))
+        return True
+
+    def _publish(self, document: Document, people: int, opened: Opened) -> None:
+        """Estimate, and store the results, unless another process was faster."""
         self._reached("opened")
-        tallies, found = self._results(document, batch, opened)
+        tallies, found = self._results(document, people, opened)
         self._reached("estimated")
         with self.store.writing() as run:
-            done = self._row(run, digest, "results")[0]
-            if done is not None:  # another process was faster, and its noise is published
+            number, done = self._row(run, document.digest, "number, results")
+            if done is not None:  # the noise of the other process is published
                 return
             run("UPDATE analyses SET results = ?, tallies = ? WHERE number = ?",
                 json_text(found), json_text(tallies), number)  # fmt: skip
@@ -182,6 +207,23 @@ class Analyzer:
         """
         self.store.scrub(("parts",))
 
+    def opener(self, document: Document) -> Opener:
+        """What opens the messages of a survey. It has the private key."""
+        protocols = tuple(release.protocol for release in document.releases)
+        return Opener(self._private.private_bytes_raw(), document.envelope, protocols)
+
+    @property
+    def _private(self) -> X25519PrivateKey:
+        if self._key is None:
+            raise InvalidParameter("the analyzer must have its private key to do this, got none")
+        return self._key
+
+    def unfinished(self) -> list[str]:
+        """The surveys that have no results yet."""
+        with self.store.reading() as run:
+            rows = run("SELECT digest FROM analyses WHERE results IS NULL ORDER BY digest")
+            return [digest for (digest,) in rows]
+
     def results(self, digest: str) -> dict[str, Any]:
         """The results of a survey. They are computed once."""
         with self.store.reading() as run:
@@ -193,37 +235,40 @@ class Analyzer:
         return results
 
     def _results(
-        self, document: Document, batch: SealedBatch, opened: Opened
+        self, document: Document, people: int, opened: Opened
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The tallies and the results, as documents."""
         tallies: dict[str, Any] = {}
         answers: dict[str, Any] = {}
         estimates: dict[str, Estimate] = {}
-        for release, payload in zip(document.releases, opened.payloads, strict=True):
+        for at, release in enumerate(document.releases):
             try:
-                tally = tally_of_people(release.protocol, payload, batch.people)
+                tally = tally_of_people(release, opened.counts[at], opened.sent[at], people)
                 estimate = release.protocol.estimate(tally, self._source)
             except HeadcountError as error:
                 answers |= {name: {"error": str(error)} for name in release.ids}
                 continue
             tallies[", ".join(release.ids)] = tally.counts.tolist()
-            for name, one in release.separate(estimate).items():
+            for name, one in release.separate(estimate, people).items():
                 promise = replace(document.guarantee, secure=one.guarantee.secure)
                 estimates[name] = replace(one, guarantee=promise)
                 answers[name] = estimates[name].to_dict()
         return tallies, {
             "survey": document.digest,
             "title": document.title,
-            "people": batch.people,
+            "wave": document.wave,
+            "waves": document.waves,
+            "people": people,
             "questions": answers,
-            **self._readings(document, estimates, batch.people),
+            **self._readings(document, estimates, people),
             "guarantee": document.guarantee.to_dict(),
             "local_epsilon": document.local_epsilon,
             "admission": document.admission,
             "messages": {
-                "received": len(batch),
+                "received": opened.messages,
                 "dummies": opened.dummies,
                 "refused": opened.refused,
+                "copies": opened.copies,
             },
         }
 
@@ -232,9 +277,9 @@ class Analyzer:
     ) -> dict[str, Any]:
         """What people read from the estimates, if the document has the words of its questions."""
         survey = document.questions
-        if survey is None or len(estimates) < len(survey.questions):
+        if survey is None or any(one.id not in estimates for one in survey.questions):
             return {}
-        return {"results": SurveyResults(survey, survey.design, estimates, people).to_dict()}
+        return {"results": SurveyResults(survey, document.design, estimates, people).to_dict()}
 
     def _row(self, run: Run, digest: str, columns: str) -> tuple[Any, ...]:
         found = run(f"SELECT {columns} FROM analyses WHERE digest = ?", digest)
@@ -243,16 +288,19 @@ class Analyzer:
         return found[0]
 
 
-def tally_of_people(protocol: Protocol, payload: NDArray[Any], people: int) -> Tally:
-    """The tally of a release. A person whose messages were refused still counts as one of the
-    people, like somebody whose messages have no effect. A dishonest person can do the same.
+def tally_of_people(release: Release, counts: NDArray[np.int64], sent: int, people: int) -> Tally:
+    """The tally of a release with `sent` messages. A person whose messages were refused still
+    counts as one of the people, like somebody whose messages have no effect. A dishonest person can
+    do the same.
 
-    If messages are shares of a secret, all of them are needed.
+    If only some people answer the release, each of them sends one message, and messages are
+    counted. If messages are shares of a secret, all of them are needed.
     """
-    messages = protocol.alphabet.messages(payload)
+    protocol = release.protocol
+    if release.for_some:
+        people = min(people, sent)
+    tally = tally_of(protocol, counts, people, secure=True, bundled=True)
+    noises = int(protocol.shuffler.adds)
     if protocol.estimator.tally_modulus is not None:
-        return protocol.tally(Batch(messages, people, bundled=True))
-    tally = tally_of(
-        protocol, protocol.estimator.count(messages), people, secure=True, bundled=True
-    )
-    return replace(tally, noises=int(protocol.shuffler.adds))
+        noises = int(has_noise(protocol, sent, people))
+    return replace(tally, noises=noises)

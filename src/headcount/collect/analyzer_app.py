@@ -3,20 +3,17 @@
 import asyncio
 import hmac
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.batch import SealedBatch
-from headcount.collect.http import application, body_of, check_token, for_each, log
+from headcount.collect.http import application, attempted, body_of, check_token, for_each, log
 from headcount.collect.refusals import Malformed
 from headcount.collect.settings import AnalyzerSettings
-from headcount.collect.shuffler_app import healthy
 
 _BATCH_SECONDS = 600.0  # the deadline for a batch to arrive
 _AGAIN = 5.0  # seconds before another try, if counting fails
@@ -31,6 +28,8 @@ def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
         name = request.path_params["batch"]
         if not re.fullmatch("[0-9a-f]{32}", name):
             raise Malformed("the id of a batch must be 32 hexadecimal digits")
+        # A batch of an unknown survey is not read.
+        await asyncio.to_thread(analyzer.document, request.path_params["digest"])
         body = await body_of(request, seconds=_BATCH_SECONDS, most=settings.largest_batch)
         batch = await asyncio.to_thread(SealedBatch.from_bytes, body)
         stated = request.headers.get("headcount-sha256", "")
@@ -40,27 +39,18 @@ def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
         arrived.set()
         return JSONResponse({"receipt": "stored" if new else "seen before"}, 201 if new else 200)
 
-    async def document(request: Request) -> Response:
-        found = await asyncio.to_thread(analyzer.document, request.path_params["digest"])
-        return Response(found.data, media_type="application/json")
-
     async def results(request: Request) -> Response:
         if not settings.publish:
             check_token(request, settings.token)
         digest = request.path_params["digest"]
         return JSONResponse(await asyncio.to_thread(analyzer.results, digest))
 
-    async def ready(request: Request) -> Response:
-        await asyncio.to_thread(analyzer.surveys)
-        return JSONResponse({"ready": True})
-
-    async def metrics(request: Request) -> Response:
-        pending = await asyncio.to_thread(analyzer.pending)
-        return PlainTextResponse(
-            f"# TYPE headcount_batches_pending gauge\nheadcount_batches_pending {len(pending)}\n"
-        )
+    def metrics() -> str:
+        pending = len(analyzer.pending())
+        return f"# TYPE headcount_batches_pending gauge\nheadcount_batches_pending {pending}\n"
 
     async def count() -> None:
+        await asyncio.to_thread(attempted, "not scrubbed", analyzer.scrub)
         while True:
             arrived.clear()
             if await asyncio.to_thread(for_each, "not counted", analyzer.pending, counted):
@@ -72,22 +62,13 @@ def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
         analyzer.count(digest)
         log("counted", survey=digest)
 
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        counting = asyncio.create_task(count())
-        yield
-        counting.cancel()
-        with suppress(asyncio.CancelledError):
-            await counting
-
     return application(
         [
-            Route("/surveys/{digest}", document),
             Route("/surveys/{digest}/batches/{batch}", receive, methods=["PUT"]),
             Route("/surveys/{digest}/results", results),
-            Route("/healthz", healthy),
-            Route("/readyz", ready),
-            Route("/metrics", metrics),
         ],
-        lifespan=lifespan,
+        document=analyzer.document,
+        ready=analyzer.surveys,
+        metrics=metrics,
+        work=count,
     )

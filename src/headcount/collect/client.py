@@ -10,31 +10,33 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from headcount.collect.batch import SealedBatch
 from headcount.collect.document import MOST_BYTES, Document
 from headcount.collect.refusals import Refused, Unavailable
 from headcount.core import checks
-from headcount.core.bundles import filled_bundle
 from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
 from headcount.core.source import Source
 from headcount.core.writing import json_text, write_file
-from headcount.randomness.draws import permutation
 from headcount.randomness.sources import SecureSource
+from headcount.survey.response import Response
 
 Receipt: TypeAlias = Literal["stored", "seen before"]
 _AGAIN = (408, 429, 500, 502, 503, 504, 507)  # the same bytes may be accepted later
 TIMEOUT = 30.0
+_MOST_RESULTS = 2**28  # bytes of results that are read
 
 
 class Respondent:
     """One person's way to answer a survey.
 
-    The `folder` keeps what was sealed and whether it was accepted. It holds neither the answers nor
-    the time. A person who has answered cannot answer again from the same folder.
+    The `folder` keeps what was sealed and whether it was accepted. It does not hold the answers. A
+    person who has answered cannot answer again from the same folder. The times of the file and of
+    the folder are set to 1970. A file system may keep further times that no program can set.
     """
 
     def __init__(self, document: Document | Path | str, folder: Path | str) -> None:
@@ -74,6 +76,7 @@ class Respondent:
             raise _second_answer() from None
         finally:
             draft.unlink()
+            self._forget_times()
 
     def send(
         self,
@@ -101,8 +104,15 @@ class Respondent:
                 failure = refused
                 continue
             write_file(self._path, _stored(sealed, accepted=True))
+            self._forget_times()
             return receipt
         raise failure
+
+    def _forget_times(self) -> None:
+        """Set the times of the file and of its folder to a constant, where this is possible."""
+        for path in (self._path, self._path.parent):
+            with suppress(OSError):
+                os.utime(path, (0, 0))
 
     def _state(self) -> dict[str, Any]:
         try:
@@ -130,22 +140,8 @@ def _second_answer() -> InvalidParameter:
 def response(document: Document, answers: Mapping[str, Any], source: Source) -> bytes:
     """One person's sealed response: the same number of messages for everybody, in random order."""
     envelope, key = document.envelope, document.key.key
-    columns = document.encoded(answers)
-    sealed: list[bytes] = []
-    for number, (release, slots) in enumerate(zip(document.releases, document.slots, strict=True)):
-        made = release.protocol
-        bundle = filled_bundle(made.randomizer, release.join(columns), source, slots)
-        size = made.alphabet.bytes_per_message
-        data = bundle.to_bytes()
-        payloads = [data[at : at + size] for at in range(0, len(data), size)]
-        dummy = None if made.alphabet.dummy is None else _bytes_of_dummy(made.alphabet.padding(1))
-        sealed += [envelope.seal(key, number, None if one == dummy else one) for one in payloads]
-    return b"".join(sealed[place] for place in permutation(source, len(sealed)))
-
-
-def _bytes_of_dummy(padding: Any) -> bytes:
-    data: bytes = padding.astype(padding.dtype.newbyteorder("<")).tobytes()
-    return data
+    made = Response.of(document.design, document.encoded(answers), source)
+    return b"".join(envelope.seal(key, one.release, one.payload) for one in made.messages)
 
 
 def opened(place: Path | str) -> Document:
@@ -155,10 +151,7 @@ def opened(place: Path | str) -> Document:
     text = str(place)
     if not text.startswith(("http://", "https://")):
         return Document.load(Path(place))
-    reply = _client().get(text)
-    if reply.status_code != 200:
-        raise _refusal(reply)
-    document = Document.from_bytes(reply.content[: MOST_BYTES + 1])
+    document = Document.from_bytes(_request("GET", text, b"", {}, "service", most=MOST_BYTES).body)
     if document.digest != text.rstrip("/").rpartition("/")[2]:
         raise UnreadableData("the document must have the digest of its address")
     return document
@@ -167,7 +160,7 @@ def opened(place: Path | str) -> Document:
 def _post(url: str, body: bytes, code: str | None) -> Receipt:
     headers = {} if code is None else {"Authorization": f"Code {code}"}
     reply = _request("POST", url, body, headers, "shuffler")
-    return "stored" if reply.status_code == 201 else "seen before"
+    return "stored" if reply.status == 201 else "seen before"
 
 
 def put_batch(document: Document, name: str, batch: SealedBatch, token: str) -> None:
@@ -180,33 +173,50 @@ def put_batch(document: Document, name: str, batch: SealedBatch, token: str) -> 
 def results_at(url: str, token: str) -> dict[str, Any]:
     """The JSON document at an address of a service."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    reply = _request("GET", url, b"", headers, "service")
-    found: dict[str, Any] = reply.json()
+    reply = _request("GET", url, b"", headers, "service", most=_MOST_RESULTS)
+    try:
+        found: dict[str, Any] = json.loads(reply.body)
+    except ValueError:
+        raise Unavailable("the service must answer in JSON, got something else") from None
     return found
 
 
-def _request(method: str, url: str, body: bytes, headers: dict[str, str], asked: str) -> Any:
-    """The reply to a request that succeeded."""
+class _Reply(NamedTuple):
+    status: int
+    body: bytes
+
+
+def _request(
+    method: str, url: str, body: bytes, headers: dict[str, str], asked: str, *, most: int = 2**16
+) -> _Reply:
+    """The reply to a request that succeeded. A reply of more than `most` bytes is refused before it
+    is read to its end.
+    """
     client = _client()
-    # By default, httpx would say which program sends.
-    headers = {"User-Agent": "", "Content-Type": "application/octet-stream", **headers}
+    if body:
+        headers = {"Content-Type": "application/octet-stream", **headers}
     try:
-        reply = client.request(method, url, content=body, headers=headers)
+        with client.stream(method, url, content=body, headers=headers) as reply:
+            found = bytearray()
+            for part in reply.iter_raw():
+                found += part
+                if len(found) > most:
+                    raise Unavailable(f"the {asked} must answer with at most {most:,} bytes")
     except _network_errors() as error:
         raise Unavailable(f"the {asked} must be reachable, got {type(error).__name__}") from None
     if reply.status_code not in (200, 201):
-        raise _refusal(reply)
-    return reply
+        raise _refusal(reply.status_code, bytes(found))
+    return _Reply(reply.status_code, bytes(found))
 
 
-def _refusal(reply: Any) -> Refused:
+def _refusal(status: int, body: bytes) -> Refused:
     """The refusal in a reply. It is `Unavailable` if the same request may succeed later."""
     try:
-        error = reply.json()["error"]
+        error = json.loads(body)["error"]
         code, message, hint = (str(error[name]) for name in ("code", "message", "hint"))
     except (ValueError, LookupError, TypeError):
-        code, message, hint = "", f"the service answered with status {reply.status_code}", ""
-    if reply.status_code in _AGAIN:
+        code, message, hint = "", f"the service answered with status {status}", ""
+    if status in _AGAIN:
         return Unavailable(message, hint=hint)
     for kind in Refused.__subclasses__():
         if kind.code == code:
@@ -229,4 +239,6 @@ def _client() -> Any:
         raise MissingPackage(
             "a respondent needs httpx", hint="pip install 'headcount[service]'"
         ) from None
-    return httpx.Client(timeout=TIMEOUT)
+    client = httpx.Client(timeout=TIMEOUT, headers={"Accept-Encoding": "identity"})
+    del client.headers["User-Agent"]  # it would say which program sends
+    return client

@@ -4,50 +4,52 @@ A document is canonical JSON: sorted keys, no spaces, UTF-8. Its SHA-256 is the 
 document holds the calibrated protocol of each release, the joint guarantee, the analyzer's public
 key, and how responses are formed. Whoever receives a document calibrates the protocols anew. A
 document that claims more privacy than its parameters give is refused.
+
+If the same people are asked several times, each wave has a document of its own, with its number.
+The guarantee is for all waves together.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
 
 from headcount.collect.keys import PublicKey
+from headcount.collect.releases import (
+    answers_its_questions,
+    plain,
+    release_data,
+    release_from,
+)
 from headcount.collect.sealing import Envelope
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import (
     HeadcountError,
-    Infeasible,
     InvalidParameter,
     InvalidValue,
     UnreadableData,
 )
-from headcount.core.guarantee import Guarantee, fitted_delta
-from headcount.core.protocol import Protocol, option_names
+from headcount.core.guarantee import Guarantee
 from headcount.core.sealing import OVERHEAD, sealed_size
 from headcount.core.table import short
-from headcount.core.task import task_from
-from headcount.core.tasks.boxes import Boxes
-from headcount.core.tasks.count import Count
+from headcount.core.task import Task
 from headcount.core.writing import write_file
-from headcount.protocols.registry import protocol
-from headcount.survey.design import Ask, Release
+from headcount.survey.design import LINE, Ask, AskedTable, Design, Release
 from headcount.survey.file import survey_from
-from headcount.survey.joint import joint
-from headcount.survey.split import YES_NO
+from headcount.survey.promise import promise_of, releases_each
 from headcount.survey.survey import Survey
 
 VERSION = 1
 MOST_BYTES = 2**20  # the largest document that is read
 MOST_RELEASES = 1000
 MOST_MESSAGES = 10_000  # of one person, in all releases together
-_MOST_EXTRA = 256  # how many slots beyond the least are tried
 Admission: TypeAlias = Literal["open", "codes"]
 
 
@@ -68,62 +70,26 @@ class Addresses:
             object.__setattr__(self, name, url.rstrip("/"))
 
 
-def release_data(release: Release, slots: int) -> dict[str, Any]:
-    """A release and its bundle size for JSON. Each question has its task."""
-    made = release.protocol
-    return {
-        "questions": [{"id": ask.id, "task": ask.task.to_dict()} for ask in release.asks],
-        "asked": release.asked,
-        "protocol": made.name,
-        "task": made.task.to_dict(),
-        "budget": asdict(made.budget),
-        "crowd": asdict(made.crowd),
-        "options": {name: getattr(made, name) for name in option_names(type(made))},
-        "parameters": dict(made.parameters),
-        "slots": slots,
-    }
-
-
-def release_from(document: Mapping[str, Any]) -> Release:
-    """The release that `release_data` wrote. Its protocol is calibrated anew, and compared."""
-    made = protocol(
-        document["protocol"],
-        task_from(document["task"]),
-        Budget(**document["budget"]),
-        Crowd(**document["crowd"]),
-        **document["options"],
-    )
-    asks = tuple(Ask(one["id"], task_from(one["task"])) for one in document["questions"])
-    release = Release(tuple(ask.id for ask in asks), made, document["asked"], asks)
-    for what, computed in release_data(release, document["slots"]).items():
-        if _plain(computed) != document[what]:
-            raise InvalidParameter(
-                f"this version of headcount computes the {what} {checks.shown(computed)} for "
-                f"{made.name}, but the document says {checks.shown(document[what])}"
-            )
-    return release
-
-
 @dataclass(frozen=True)
 class Document:
     """A survey that is ready to be collected. `survey` is the survey file as data: the title, the
-    words of the questions, and whatever else clients show. `slots` has the size of everybody's
-    bundle for each release.
+    words of the questions, and whatever else clients show. This is wave number `wave` of `waves`.
     """
 
     survey: Mapping[str, Any]
     releases: tuple[Release, ...]
-    slots: tuple[int, ...]
     budget: Budget
     key: PublicKey
     addresses: Addresses
     least_people: int
     admission: Admission = "open"
     waves: int = 1
+    wave: int = 1
 
     def __post_init__(self) -> None:
         checks.whole("least_people", self.least_people, low=1, high=2**50)
         checks.whole("waves", self.waves, low=1, high=10_000)
+        checks.whole("wave", self.wave, low=1, high=self.waves)
         checks.choice("admission", self.admission, ("open", "codes"))
         if not 1 <= len(self.releases) <= MOST_RELEASES:
             raise InvalidParameter(
@@ -135,17 +101,21 @@ class Document:
                 "a survey that is collected must have local or shuffle trust for all questions, "
                 f"got {', '.join(sorted(trusts))}"
             )
-        if len(self.slots) != len(self.releases):
-            raise InvalidParameter("every release must have a bundle size")
         self._check_questions()
-        for release, slots in zip(self.releases, self.slots, strict=True):
-            self._check(release.protocol)
-            least = release.protocol.slots
-            fixed = release.protocol.randomizer.fixed_messages is not None
-            checks.whole("slots", slots, low=least, high=least if fixed else MOST_MESSAGES)
+        for release in self.releases:
+            self._check(release)
+        if sum(one.share for one in self.releases) % LINE:
+            raise InvalidParameter("the shares of all releases must add up to a whole number")
         if self.messages > MOST_MESSAGES:
             raise InvalidParameter(
                 f"a response must have at most {MOST_MESSAGES:,} messages, got {self.messages:,}"
+            )
+        promise, budget = self.guarantee, self.budget
+        if promise.epsilon > budget.epsilon or promise.delta > budget.delta:
+            raise InvalidParameter(
+                f"all releases together must stay within epsilon={short(budget.epsilon)}, "
+                f"delta={short(budget.delta)}, got epsilon={short(promise.epsilon)}, "
+                f"delta={short(promise.delta)}"
             )
 
     def _check_questions(self) -> None:
@@ -154,23 +124,22 @@ class Document:
         Otherwise, an answer could become a message that the noise of its release does not hide.
         """
         for release in self.releases:
-            if not _answers(release):
+            if not answers_its_questions(release):
                 raise InvalidParameter(
                     f"the release of {', '.join(release.ids)} must have the task of its questions, "
                     f"got {release.protocol.task}"
                 )
+        stated = {ask.id: ask.task.to_dict() for ask in self.asks}
+        if len(stated) != len(self.asks):
+            raise InvalidParameter("every question must be answered by one release, got two")
         survey = self.questions
         if survey is None:
             return
-        if survey.tables:
-            raise InvalidParameter(
-                "a survey that is collected must have no tables of two questions, got "
-                f"{len(survey.tables)}",
-                hint="ask both questions as one choice instead",
-            )
-        stated = {ask.id: ask.task.to_dict() for one in self.releases for ask in one.asks}
-        asked = {one.id: one.task.to_dict() for one in survey.questions}
-        if stated != asked or len(stated) != sum(len(one.asks) for one in self.releases):
+        asked = {one.id: one.task.to_dict() for one in survey.asks}
+        if missing := sorted(set(asked) - set(stated)):
+            raise InvalidParameter(f"every question must be answered, but {missing[0]!r} is not")
+        asked |= {name: one.ask.task.to_dict() for name, one in self.tables.items()}
+        if stated != asked:
             raise InvalidParameter("every question must be answered by one release of its own task")
         told = (survey.budget, survey.least_people, survey.trust, survey.waves)
         kept = (self.budget, self.least_people, self.trust, self.waves)
@@ -180,39 +149,43 @@ class Document:
                 "survey must be those of its releases"
             )
 
-    def _check(self, made: Protocol) -> None:
+    def _check(self, release: Release) -> None:
+        made = release.protocol
         if made.shuffler.withholds:
             raise InvalidParameter(
                 f"{made.name} cannot be collected, since a shuffler cannot withhold rare messages "
                 "that are sealed"
             )
-        if made.crowd.users > self.least_people:
+        if made.crowd.users > release.asked:
             raise InvalidParameter(
                 f"{made.name} was built for at least {made.crowd.users:,} people, but the survey "
-                f"may close with {self.least_people:,}"
+                f"may close with {release.asked:,}"
             )
         if made.shuffler.adds and not made.budget.delta and len(self.releases) > 1:
             raise InvalidParameter(
                 f"{made.name} with delta = 0 must be the only release, since its shuffler may "
                 "have to discard all messages of one release, and it cannot tell them apart"
             )
+        if release.for_some and (made.trust, made.randomizer.fixed_messages) != (Trust.LOCAL, 1):
+            raise InvalidParameter(
+                f"everybody must answer {', '.join(release.ids)}: only in local trust, and with "
+                "one message each, can the analyzer tell how many people answered"
+            )
 
     @classmethod
     def of(
-        cls, survey: Survey, key: PublicKey, addresses: Addresses, admission: Admission = "open"
+        cls,
+        survey: Survey,
+        key: PublicKey,
+        addresses: Addresses,
+        admission: Admission = "open",
+        wave: int = 1,
     ) -> "Document":
-        """The document of a survey."""
+        """The document of a survey, or of one of its waves."""
         design = survey.design
-        if design.questions_each != len(design.asks):
-            raise InvalidParameter(
-                "every person must answer all questions of a survey that is collected, but this "
-                f"design asks each person {design.questions_each} of {len(design.asks)} questions"
-            )
-        protocols = [release.protocol for release in design.releases]
-        slots = enough_slots(protocols, design.budget, design.trust, design.waves)
         return cls(
-            survey.to_dict(), design.releases, slots, design.budget, key, addresses,
-            design.crowd.users, admission, design.waves,
+            survey.to_dict(), design.releases, design.budget, key, addresses, design.crowd.users,
+            admission, design.waves, wave,
         )  # fmt: skip
 
     @cached_property
@@ -221,17 +194,25 @@ class Document:
         return survey_from(self.survey) if "question" in self.survey else None
 
     def encoded(self, answers: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """One person's answers as the protocols take them, by the ids of questions."""
-        tasks = {ask.id: ask.task for release in self.releases for ask in release.asks}
+        """One person's answers as the protocols take them, by the ids of questions. Errors do not
+        repeat an answer, since errors may end up in logs.
+        """
+        tasks = {ask.id: ask.task for ask in self.design.asked}
         if unknown := sorted(set(answers) - set(tasks)):
             raise InvalidValue(
                 f"the survey must have the question that is answered, got {unknown[0]!r}"
             )
         if missing := [name for name in tasks if name not in answers]:
             raise InvalidValue(f"every question must be answered, but {missing[0]!r} is not")
-        if self.questions is not None:
-            return self.questions.columns({name: [answers[name]] for name in tasks})
-        return {name: task.encode([answers[name]]) for name, task in tasks.items()}
+        if self.questions is None:
+            return {name: _encoded(task, answers[name], name) for name, task in tasks.items()}
+        found: dict[str, NDArray[Any]] = {}
+        for one in self.questions.questions:
+            try:
+                found[one.id] = one.task.encode(one.values([answers[one.id]]))
+            except InvalidValue:
+                raise InvalidValue(f"question {one.id!r} must be answered {one.allowed}") from None
+        return found
 
     # What follows from the releases ---------------------------------------------------------------
 
@@ -241,9 +222,37 @@ class Document:
         return self.releases[0].protocol.trust
 
     @property
+    def asks(self) -> tuple[Ask, ...]:
+        """All questions and tables."""
+        return tuple(ask for release in self.releases for ask in release.asks)
+
+    @cached_property
+    def tables(self) -> dict[str, AskedTable]:
+        """The tables of two questions, by their ids."""
+        pairs = () if self.questions is None else self.questions.tables
+        asks = {ask.id: ask for ask in self.asks}
+        found = [AskedTable(asks[rows], asks[columns]) for rows, columns in pairs]
+        return {one.id: one for one in found}
+
+    @cached_property
+    def design(self) -> Design:
+        """The releases with everything that follows from them: guarantee, bundle sizes, and how
+        many releases each person answers.
+        """
+        honest = max(release.protocol.crowd.honest for release in self.releases)
+        crowd = Crowd(self.least_people, honest)
+        promise, curve = promise_of(self.releases, self.budget, crowd, self.waves)
+        each = releases_each(self.releases) if self.trust is Trust.LOCAL else None
+        sizes = sorted((len(one.asks) for one in self.releases), reverse=True)
+        return Design(
+            self.trust, self.budget, crowd, self.asks, self.releases, promise, curve,
+            sum(sizes[:each]), self.waves, each, tuple(self.tables.values()),
+        )  # fmt: skip
+
+    @property
     def messages(self) -> int:
         """The number of sealed messages in every response."""
-        return sum(self.slots)
+        return self.design.slots
 
     @property
     def content_bytes(self) -> int:
@@ -261,16 +270,18 @@ class Document:
         """The number of bytes of a message of each release."""
         return tuple(one.protocol.alphabet.bytes_per_message for one in self.releases)
 
-    @cached_property
+    @property
     def guarantee(self) -> Guarantee:
-        """The guarantee for everything that one person sends, computed for `least_people`."""
-        protocols = [release.protocol for release in self.releases]
-        return joint_guarantee(protocols, self.slots, self.budget, self.trust, self.waves)
+        """The guarantee for everything that one person sends in all waves, computed for
+        `least_people`.
+        """
+        return self.design.bundled_guarantee
 
     @property
     def local_epsilon(self) -> float:
         """The ε that is left if the shuffler and the analyzer collude. It may be infinite."""
-        return self.waves * sum(release.protocol.local_epsilon for release in self.releases)
+        each = sorted((one.protocol.local_epsilon for one in self.releases), reverse=True)
+        return self.waves * math.fsum(each[: self.design.releases_each])
 
     # As bytes -------------------------------------------------------------------------------------
 
@@ -280,11 +291,13 @@ class Document:
             "version": VERSION,
             "survey": dict(self.survey),
             "releases": [
-                release_data(release, slots)
-                for release, slots in zip(self.releases, self.slots, strict=True)
+                release_data(release, slots, self.tables)
+                for release, slots in zip(self.releases, self.design.slots_of, strict=True)
             ],
+            "releases_each": releases_each(self.releases),
             "budget": asdict(self.budget),
             "waves": self.waves,
+            "wave": self.wave,
             "guarantee": self.guarantee.to_dict(),
             "local_epsilon": self.local_epsilon if math.isfinite(self.local_epsilon) else None,
             "message_bytes": self.content_bytes,
@@ -345,18 +358,18 @@ class Document:
                 )
             made = cls(
                 dict(found["survey"]),
-                tuple(release_from(release) for release in found["releases"]),
-                tuple(release["slots"] for release in found["releases"]),
+                tuple(release_from(one, found["least_people"]) for one in found["releases"]),
                 Budget(**found["budget"]),
                 PublicKey.from_dict(found["key"]),
                 Addresses(**found["addresses"]),
                 found["least_people"],
                 found["admission"],
                 found["waves"],
+                found["wave"],
             )
             _check_claim(found["guarantee"], made.guarantee)
             # A document may claim less privacy than its parameters give.
-            same = canonical({**_plain(made.to_dict()), "guarantee": found["guarantee"]}) == data
+            same = canonical({**plain(made.to_dict()), "guarantee": found["guarantee"]}) == data
         except HeadcountError as error:
             raise UnreadableData(f"a survey document must be valid: {error}") from None
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -373,75 +386,11 @@ class Document:
         return made
 
 
-def _answers(release: Release) -> bool:
-    """Whether the protocol of a release takes the answers to its questions."""
-    task = release.protocol.task
-    if len(release.asks) == 1:
-        ask = release.asks[0].task
-        return ask.to_dict() == task.to_dict() or (ask == Count() and task == YES_NO)
-    yes_no = all(ask.task == Count() for ask in release.asks)
-    return yes_no and task.to_dict() == Boxes(release.ids).to_dict()
-
-
-def enough_slots(
-    protocols: Sequence[Protocol], budget: Budget, trust: Trust, waves: int
-) -> tuple[int, ...]:
-    """Bundle sizes with which all releases together stay within the budget.
-
-    The bundle size of a protocol is the smallest that its own share of the budget allows. In larger
-    bundles the noise fits more often, which costs less of δ.
-    """
-    stated = _together(protocols, budget, trust, waves)
-    slots = [made.slots for made in protocols]
-    for _ in range(_MOST_EXTRA):
-        if _fitted(stated, protocols, slots, waves).delta <= budget.delta:
-            return tuple(slots)
-        slots = [
-            size + (made.randomizer.overflow(size) > 0)
-            for size, made in zip(slots, protocols, strict=True)
-        ]
-    raise Infeasible(
-        f"bundles of up to {sum(slots):,} messages exceed delta={short(budget.delta)}",
-        nearest={"delta": 10 * budget.delta},
-    )
-
-
-def joint_guarantee(
-    protocols: Sequence[Protocol], slots: Sequence[int], budget: Budget, trust: Trust, waves: int
-) -> Guarantee:
-    """The guarantee of all releases together, if everybody sends bundles of these sizes."""
-    return _fitted(_together(protocols, budget, trust, waves), protocols, slots, waves)
-
-
-def _together(protocols: Sequence[Protocol], budget: Budget, trust: Trust, waves: int) -> Guarantee:
-    """The guarantee of all releases if the size of bundles had no limit."""
-    if len(protocols) == waves == 1:
-        return protocols[0].guarantee
-    crowd = min((made.crowd for made in protocols), key=lambda one: one.honest)
-    return joint(protocols, budget, crowd, trust, waves)[0]
-
-
-def _fitted(
-    stated: Guarantee, protocols: Sequence[Protocol], slots: Sequence[int], waves: int
-) -> Guarantee:
-    """The guarantee if noise is drawn again until it fits.
-
-    Noise does not depend on values. So the views of all releases are conditioned on one event: the
-    noise of all people fits in all releases. The probability that some noise does not fit is at
-    most the sum of the probabilities of all people, releases and waves.
-    """
-    redrawn = waves * math.fsum(
-        made.guarantee.honest * made.randomizer.overflow(size)
-        for made, size in zip(protocols, slots, strict=True)
-    )
-    if not redrawn:
-        return stated
-    return replace(
-        stated,
-        delta=min(1.0, float(fitted_delta(stated.delta, stated.epsilon, redrawn))),
-        exact=False,
-        method=f"{stated.method}; bundles of fixed sizes, noise drawn until it fits",
-    )
+def _encoded(task: Task, answer: Any, name: str) -> NDArray[Any]:
+    try:
+        return task.encode([answer])
+    except InvalidValue:
+        raise InvalidValue(f"question {name!r} must be answered with a value of its task") from None
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:
@@ -453,23 +402,24 @@ def canonical(document: Mapping[str, Any]) -> bytes:
 
 
 def _check_claim(claimed: Mapping[str, Any], computed: Guarantee) -> None:
+    """Refuse a guarantee that is stronger than the computed one, or differs in its words."""
+    exact = computed.exact
     for name, least in (("epsilon", computed.epsilon), ("delta", computed.delta)):
         if checks.real(name, claimed[name]) < least:
             raise InvalidParameter(
                 f"the document claims {name} = {short(claimed[name])}, but its parameters give "
                 f"only {short(least)}"
             )
-    for name in ("trust", "honest", "neighbors", "relies_on"):
-        if claimed[name] != _plain(computed.to_dict())[name]:
+        exact = exact and math.isclose(claimed[name], least, rel_tol=1e-9)
+    if claimed["exact"] is not False and (claimed["exact"] is not True or not exact):
+        raise InvalidParameter("the document claims that its guarantee is exact, but it is a bound")
+    known = plain(computed.to_dict())
+    for name in {*known, *claimed} - {"epsilon", "delta", "exact"}:
+        if claimed.get(name) != known.get(name):
             raise InvalidParameter(
-                f"the document's guarantee must have the {name} "
-                f"{checks.shown(computed.to_dict()[name])}, got {checks.shown(claimed[name])}"
+                f"the document's guarantee must have the {name} {checks.shown(known.get(name))}, "
+                f"got {checks.shown(claimed.get(name))}"
             )
-
-
-def _plain(value: Any) -> Any:
-    """The value as JSON returns it: lists for tuples, texts for words of an enumeration."""
-    return json.loads(canonical({"value": value}))["value"]
 
 
 def _no_constant(name: str) -> Any:

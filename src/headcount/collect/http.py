@@ -9,16 +9,18 @@ import json
 import logging
 import secrets
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from headcount.collect.document import Document
 from headcount.collect.refusals import (
     LengthRequired,
     Malformed,
@@ -28,30 +30,70 @@ from headcount.collect.refusals import (
     TooSlow,
     Unauthorized,
     WrongSize,
+    error_shape,
 )
 from headcount.collect.shuffler import Clock
 from headcount.core.errors import HeadcountError
 
-Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 logger = logging.getLogger("headcount.collect")
 
 
-def application(routes: list[Route], **settings: Any) -> Starlette:
-    """An application whose errors all have one shape."""
+def application(
+    routes: list[Route],
+    *,
+    document: Callable[[str], Document],
+    ready: Callable[[], object],
+    metrics: Callable[[], str],
+    work: Callable[[], Coroutine[Any, Any, None]],
+) -> Starlette:
+    """An application whose errors all have one shape.
+
+    It serves `routes`, the documents of surveys, and whether the service runs. The service is ready
+    if `ready` returns. `work` runs in the background until the service stops.
+    """
+
+    async def shown_document(request: Request) -> Response:
+        found = await asyncio.to_thread(document, request.path_params["digest"])
+        return Response(found.data, media_type="application/json")
+
+    async def shown_health(request: Request) -> Response:
+        return JSONResponse({"healthy": True})
+
+    async def shown_readiness(request: Request) -> Response:
+        await asyncio.to_thread(ready)
+        return JSONResponse({"ready": True})
+
+    async def shown_metrics(request: Request) -> Response:
+        return PlainTextResponse(await asyncio.to_thread(metrics))
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        working = asyncio.create_task(work())
+        yield
+        working.cancel()
+        with suppress(asyncio.CancelledError):
+            await working
+
     return Starlette(
-        routes=routes,
+        routes=[
+            Route("/surveys/{digest}", shown_document),
+            *routes,
+            Route("/healthz", shown_health),
+            Route("/readyz", shown_readiness),
+            Route("/metrics", shown_metrics),
+        ],
+        lifespan=lifespan,
         exception_handlers={
             HeadcountError: _refused,
             HTTPException: _not_routed,
             Exception: _failed,
         },
-        **settings,
     )
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     if not isinstance(error, Refused):
-        error = Malformed(str(error))
+        return await _failed(request, error)
     headers = {"Retry-After": "30"} if error.http_status in (429, 503, 507) else {}
     if error.http_status == 401:
         headers["WWW-Authenticate"] = "Code" if request.method == "POST" else "Bearer"
@@ -62,16 +104,17 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _not_routed(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    codes = {404: "not-found", 405: "method-not-allowed"}
-    body = {"code": codes.get(status, "refused"), "message": str(getattr(error, "detail", ""))}
-    headers = getattr(error, "headers", None)
-    return JSONResponse({"error": {**body, "hint": ""}}, status, headers)
+    known = {
+        404: ("not-found", "there is nothing at this address"),
+        405: ("method-not-allowed", "this address does not take this method"),
+    }
+    shape = error_shape(*known.get(status, (Refused.code, Refused.text)))
+    return JSONResponse(shape, status, getattr(error, "headers", None))
 
 
 async def _failed(request: Request, error: Exception) -> Response:
     log("failed", error=type(error).__name__)
-    body = {"code": "bug", "message": "the service failed", "hint": "this is a bug in Headcount"}
-    return JSONResponse({"error": body}, 500)
+    return JSONResponse(error_shape("bug", "the service failed", "tell whoever runs it"), 500)
 
 
 async def body_of(request: Request, *, seconds: float, exact: int = 0, most: int = 0) -> bytes:
@@ -141,9 +184,8 @@ class RateLimit:
 
     def _part(self, address: str) -> bytes:
         try:
-            parsed = ipaddress.ip_address(address)
-            kept = 24 if parsed.version == 4 else 56
-            network = ipaddress.ip_network(f"{address}/{kept}", strict=False).network_address.packed
+            packed = ipaddress.ip_address(address).packed
+            network = packed[: 3 if len(packed) == 4 else 7]
         except ValueError:
             network = b""
         return hmac.digest(self._salt, network, "sha256")[:8]
@@ -161,12 +203,12 @@ def for_each(event: str, surveys: Callable[[], list[str]], step: Callable[[str],
     logged under the name `event`. A survey that fails holds up no other survey.
     """
     found: list[str] = []
-    done = [_attempted(event, lambda: found.extend(surveys()))]
-    done += [_attempted(event, partial(step, digest)) for digest in found]
+    done = [attempted(event, lambda: found.extend(surveys()))]
+    done += [attempted(event, partial(step, digest)) for digest in found]
     return all(done)
 
 
-def _attempted(event: str, step: Callable[[], None]) -> bool:
+def attempted(event: str, step: Callable[[], None]) -> bool:
     """Whether a step succeeded. A failure is logged: it must not end the service."""
     try:
         step()

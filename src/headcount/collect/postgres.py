@@ -6,13 +6,12 @@ the write-ahead log and its archives keep sealed responses until they are recycl
 `docs/collection.md` says how to limit this. SQLite leaves far fewer traces.
 """
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from headcount.collect.refusals import Full, Unavailable
+from headcount.collect.store import Store
 from headcount.core.errors import MissingPackage, UnreadableData
 from headcount.ledger.store import one_line
 
@@ -32,13 +31,13 @@ class _Run:
             cursor.executemany(statement.replace("?", "%s"), rows)
 
 
-class PostgresStore:
+class PostgresStore(Store):
     """A database on a server. `wait` is the longest time, in seconds, to wait for an answer."""
 
-    bytes_type: ClassVar[str] = "BYTEA"
-    place_type: ClassVar[str] = "BIGINT"
-    table_end: ClassVar[str] = ""
-    largest_row: ClassVar[int] = 2**20
+    bytes_type = "BYTEA"
+    place_type = "BIGINT"
+    table_end = ""
+    largest_row = 2**20
 
     def __init__(self, url: str, wait: float = 30.0) -> None:
         try:
@@ -56,74 +55,37 @@ class PostgresStore:
                 "a store must have the form postgresql://user:password@host/database"
             ) from None
         parts = urlsplit(url)
-        self.shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-        self._wait = wait
-        self._lock = threading.RLock()
-        self._connection: Any = None
-
-    @contextmanager
-    def writing(self) -> Iterator[_Run]:
-        with self._transaction("READ COMMITTED, READ WRITE") as run:
-            run("SELECT pg_advisory_xact_lock(?)", _ONE_WRITER)
-            yield run
-
-    @contextmanager
-    def reading(self) -> Iterator[_Run]:
-        with self._transaction("REPEATABLE READ, READ ONLY") as run:
-            yield run
-
-    def scrub(self, tables: Sequence[str]) -> None:
-        """Rewrite the tables, so that deleted rows are gone from their files."""
-        import psycopg
-
-        with self._lock:
-            try:
-                connection = self._connection = self._connection or self._open()
-                for table in tables:
-                    connection.execute(f"VACUUM FULL {table}")
-            except psycopg.Error as error:
-                self.close()
-                raise self._refusal(error) from None
-
-    def close(self) -> None:
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-    @contextmanager
-    def _transaction(self, kind: str) -> Iterator[_Run]:
-        import psycopg
-
-        with self._lock:
-            try:
-                connection = self._connection = self._connection or self._open()
-                connection.execute(f"BEGIN ISOLATION LEVEL {kind}")
-                yield _Run(connection)
-                connection.execute("COMMIT")
-            except psycopg.Error as error:
-                self.close()
-                raise self._refusal(error) from None
-            except BaseException:
-                self.close()
-                raise
+        super().__init__(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
+        self.failure, self._wait = psycopg.Error, wait
 
     def _open(self) -> Any:
         import psycopg
 
         connection = psycopg.connect(self._address, autocommit=True)
-        milliseconds = int(1000 * self._wait)
-        connection.execute("SELECT pg_advisory_lock(%s)", (_ONE_WRITER,))
-        connection.execute("CREATE SCHEMA IF NOT EXISTS collect")
-        connection.execute("SELECT pg_advisory_unlock(%s)", (_ONE_WRITER,))
         for name, value in (
             ("search_path", "collect, pg_catalog"),
-            ("lock_timeout", f"{milliseconds}ms"),
+            ("lock_timeout", f"{int(1000 * self._wait)}ms"),
             ("synchronous_commit", "on"),
             ("idle_in_transaction_session_timeout", "600s"),
         ):
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+        connection.execute("SELECT pg_advisory_lock(%s)", (_ONE_WRITER,))
+        connection.execute("CREATE SCHEMA IF NOT EXISTS collect")
+        connection.execute("SELECT pg_advisory_unlock(%s)", (_ONE_WRITER,))
         return connection
+
+    def _begin(self, connection: Any, *, write: bool) -> _Run:
+        kind = "READ COMMITTED, READ WRITE" if write else "REPEATABLE READ, READ ONLY"
+        connection.execute(f"BEGIN ISOLATION LEVEL {kind}")
+        run = _Run(connection)
+        if write:
+            run("SELECT pg_advisory_xact_lock(?)", _ONE_WRITER)
+        return run
+
+    def _remove_traces(self, connection: Any, tables: Sequence[str]) -> None:
+        """Rewrite the tables, so that deleted rows are gone from their files."""
+        for table in tables:
+            connection.execute(f"VACUUM FULL {table}")
 
     def _refusal(self, error: Exception) -> Full | Unavailable:
         import psycopg

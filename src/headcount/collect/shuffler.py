@@ -24,6 +24,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.collect.arrivals import Arrivals, Round, State, places_of, row_bytes
 from headcount.collect.batch import SealedBatch
 from headcount.collect.document import Document
 from headcount.collect.refusals import (
@@ -44,10 +45,8 @@ from headcount.randomness.draws import permutation
 from headcount.randomness.sources import SecureSource
 
 Clock: TypeAlias = Callable[[], float]  # seconds since 1970
-State: TypeAlias = Literal["open", "closed", "forwarded", "destroyed"]
 Outcome: TypeAlias = Literal["stored", "seen before"] | Refused
 _PART = 2**20  # bytes of a batch in one row
-_ROW = 500  # the most bytes of a response in one row, unless one message has more
 
 
 class Sent(NamedTuple):
@@ -77,18 +76,6 @@ class Status:
         return asdict(self)
 
 
-class _Round(NamedTuple):
-    """One row of the table of surveys."""
-
-    number: int
-    hash_key: bytes
-    state: State
-    responses: int
-    closes_at: float | None
-    closes_with: int | None
-    batch: str | None
-
-
 class Shuffler:
     """The shuffler of any number of surveys.
 
@@ -113,8 +100,7 @@ class Shuffler:
                 "rounds (number INTEGER PRIMARY KEY, hash_key {0} NOT NULL, state TEXT NOT NULL, "
                 "responses BIGINT NOT NULL, closes_at DOUBLE PRECISION, closes_with BIGINT, "
                 "batch TEXT)",
-                "codes (number INTEGER, code {0}, used INTEGER NOT NULL, response BIGINT, "
-                "PRIMARY KEY (number, code))",
+                "codes (number INTEGER, code {0}, used_for {0}, PRIMARY KEY (number, code))",
                 "outbox (number INTEGER, part INTEGER, body {0} NOT NULL, "
                 "PRIMARY KEY (number, part))",
             ):
@@ -189,16 +175,18 @@ class Shuffler:
         )  # fmt: skip
 
     def new_codes(self, digest: str, count: int) -> list[str]:
-        """Make one-time invitation codes. Only their hashes are stored."""
+        """Make one-time invitation codes. Only their hashes are stored, until the survey closes."""
         if self.document(digest).admission != "codes":
             raise InvalidParameter("the survey must ask for codes, but it is open to everybody")
         checks.whole("count", count, low=1, high=10**7)
         codes = [secrets.token_hex(10) for _ in range(count)]
         with self.store.writing() as run:
-            number = self._round(run, digest).number
+            found = self._round(run, digest)
+            if found.state != "open":
+                raise Closed("only an open survey can have more codes")
             run.many(
-                "INSERT INTO codes VALUES (?, ?, 0, NULL)",
-                [(number, _code_hash(digest, code)) for code in codes],
+                "INSERT INTO codes VALUES (?, ?, NULL)",
+                [(found.number, _code_hash(digest, code)) for code in codes],
             )
         return codes
 
@@ -211,12 +199,15 @@ class Shuffler:
                 self.document(digest)  # it is kept in memory from now on
         self._reached("accepting")
         with self.store.writing() as run:
-            outcomes = [self._accepted(run, one) for one in sent]
+            arrivals = Arrivals(run)
+            outcomes = [self._accepted(arrivals, one) for one in sent]
+            arrivals.write()
             self._reached("accepted, not committed")
         self._reached("committed, not answered")
         return outcomes
 
-    def _accepted(self, run: Run, sent: Sent) -> Outcome:
+    def _accepted(self, arrivals: Arrivals, sent: Sent) -> Outcome:
+        run = arrivals.run
         try:
             if not self.knows(sent.survey):
                 raise UnknownSurvey(f"no survey here has the digest {checks.shown(sent.survey)}")
@@ -226,58 +217,51 @@ class Shuffler:
                     f"a response must have exactly {document.response_bytes:,} bytes, "
                     f"got {len(sent.body):,}"
                 )
-            found = self._round(run, sent.survey)
+            found = arrivals.rounds.get(sent.survey) or self._round(run, sent.survey)
+            arrivals.rounds[sent.survey] = found
             if found.state != "open":
                 raise Closed("this survey takes no more responses")
-            chunk = _chunk(document)
-            places, new = self._free_places(run, found, sent.body, chunk)
-            code = self._code(run, document, found, sent, places[0][0])
+            places, new = self._free_places(
+                arrivals, found, sent.body, row_bytes(document.envelope.size)
+            )
+            code = self._code(run, document, found, sent)
         except Refused as refused:
             return refused
         if not new:
             return "seen before"
-        run.many(
-            "INSERT INTO inbox VALUES (?, ?, ?)",
-            [(place, found.number, body) for place, body in places],
-        )
+        arrivals.add(found.number, places)
         if code is not None:
-            run("UPDATE codes SET used = 1, response = ? WHERE number = ? AND code = ?",
-                places[0][0], found.number, code)  # fmt: skip
-        run("UPDATE rounds SET responses = responses + 1 WHERE number = ?", found.number)
+            run("UPDATE codes SET used_for = ? WHERE number = ? AND code = ?",
+                _used_for(found.hash_key, sent), found.number, code)  # fmt: skip
         return "stored"
 
     def _free_places(
-        self, run: Run, found: _Round, body: bytes, chunk: int
+        self, arrivals: Arrivals, found: Round, body: bytes, chunk: int
     ) -> tuple[list[tuple[int, bytes]], bool]:
         """The rows of a response, and whether they are new. Places have 63 bits. If one of them
         is taken by another response, others are tried.
         """
         for attempt in itertools.count():
-            places = _places(found.hash_key, body, chunk, attempt)
-            taken = [run("SELECT body FROM inbox WHERE place = ?", place) for place, _ in places]
+            places = places_of(found.hash_key, body, chunk, attempt)
+            taken = [arrivals.at(place) for place, _ in places]
             if not any(taken):
                 return places, True
-            if all(row and bytes(row[0][0]) == part
-                   for row, (_, part) in zip(taken, places, strict=True)):  # fmt: skip
+            if taken == [body for _, body in places]:
                 return places, False
         raise AssertionError  # counting never ends
 
-    def _code(
-        self, run: Run, document: Document, found: _Round, sent: Sent, place: int
-    ) -> bytes | None:
+    def _code(self, run: Run, document: Document, found: Round, sent: Sent) -> bytes | None:
         """The hash of the invitation code, if the survey asks for one."""
         if document.admission == "open":
             return None
         if not sent.code:
             raise Unauthorized("this survey asks for an invitation code, got none")
         code = _code_hash(sent.survey, sent.code)
-        known = run(
-            "SELECT used, response FROM codes WHERE number = ? AND code = ?", found.number, code
-        )
+        known = run("SELECT used_for FROM codes WHERE number = ? AND code = ?", found.number, code)
         if not known:
             raise Unauthorized("this invitation code is unknown")
-        used, response = known[0]
-        if used and response != place:
+        (used,) = known[0]
+        if used is not None and bytes(used) != _used_for(found.hash_key, sent):
             raise Conflict("this invitation code was used for another response")
         return code
 
@@ -289,7 +273,7 @@ class Shuffler:
             rows = run("SELECT digest FROM surveys ORDER BY digest")
             return [digest for (digest,) in rows if self._due(self._round(run, digest))]
 
-    def _due(self, found: _Round) -> bool:
+    def _due(self, found: Round) -> bool:
         timed = found.closes_at is not None and self._clock() >= found.closes_at
         counted_out = found.closes_with is not None and found.responses >= found.closes_with
         return found.state == "open" and (timed or counted_out)
@@ -352,8 +336,12 @@ class Shuffler:
             run("UPDATE rounds SET closes_at = ? WHERE number = ?", closes_at, found.number)
 
     def _forget(self, run: Run, number: int) -> None:
+        """Delete the responses, the codes, and the key of all hashes. What a disk or a backup may
+        have kept of one of them cannot be joined with the others any more.
+        """
         run("DELETE FROM inbox WHERE number = ?", number)
-        run("UPDATE codes SET response = NULL WHERE number = ?", number)
+        run("DELETE FROM codes WHERE number = ?", number)
+        run("UPDATE rounds SET hash_key = ? WHERE number = ?", b"", number)
 
     def mixed(self, document: Document, bodies: list[bytes], people: int) -> SealedBatch:
         """All messages and the shuffler's own noise, in a uniformly random order."""
@@ -421,9 +409,9 @@ class Shuffler:
         """Remove what deleted rows left behind. A service that starts does this too, since a crash
         may have come between deleting and scrubbing.
         """
-        self.store.scrub(("inbox", "codes", "outbox"))
+        self.store.scrub(("inbox", "codes", "rounds", "outbox"))
 
-    def _round(self, run: Run, digest: str) -> _Round:
+    def _round(self, run: Run, digest: str) -> Round:
         found = run(
             "SELECT number, hash_key, state, responses, closes_at, closes_with, batch "
             "FROM rounds JOIN surveys USING (number) WHERE digest = ?",
@@ -432,30 +420,7 @@ class Shuffler:
         if not found:
             raise UnknownSurvey(f"no survey here has the digest {checks.shown(digest)}")
         number, hash_key, *rest = found[0]
-        return _Round(number, bytes(hash_key), *rest)
-
-
-def _chunk(document: Document) -> int:
-    """The number of bytes of a response that one row of the inbox holds: whole messages."""
-    size = document.envelope.size
-    return max(1, _ROW // size) * size
-
-
-def _places(key: bytes, body: bytes, chunk: int, attempt: int) -> list[tuple[int, bytes]]:
-    """The rows of a response. Their places are keyed hashes, which show neither when a response
-    came nor which rows belong together.
-    """
-    own = hashlib.blake2b(body, key=key, digest_size=32).digest() + attempt.to_bytes(4, "big")
-    return [
-        (
-            int.from_bytes(
-                hashlib.blake2b(own + at.to_bytes(4, "big"), key=key, digest_size=8).digest(), "big"
-            )
-            >> 1,
-            body[at : at + chunk],
-        )
-        for at in range(0, len(body), chunk)
-    ]
+        return Round(number, bytes(hash_key), *rest)
 
 
 def _distinct(messages: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -469,4 +434,16 @@ def _distinct(messages: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def _code_hash(digest: str, code: str) -> bytes:
     """The hash of a code. Codes have 80 random bits, so a plain hash cannot be inverted."""
-    return hashlib.sha256(f"{digest} {code.strip().lower()}".encode()).digest()
+    return hashlib.sha256(f"{digest} {_plain(code)}".encode()).digest()
+
+
+def _used_for(key: bytes, sent: Sent) -> bytes:
+    """What is stored about the response that a code was used for. It tells the same response from
+    another one. Whoever does not have the code itself cannot find the response.
+    """
+    code = _plain(sent.code or "").encode()
+    return hashlib.blake2b(code + sent.body, key=key, digest_size=16).digest()
+
+
+def _plain(code: str) -> str:
+    return code.strip().lower()

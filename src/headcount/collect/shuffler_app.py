@@ -5,23 +5,30 @@ are due, and forwards batches until the analyzer has acknowledged them.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from headcount.collect.batch import SealedBatch
 from headcount.collect.client import put_batch
 from headcount.collect.document import Document
-from headcount.collect.http import RateLimit, application, body_of, code_of, for_each, log
+from headcount.collect.http import (
+    RateLimit,
+    application,
+    attempted,
+    body_of,
+    code_of,
+    for_each,
+    log,
+)
 from headcount.collect.refusals import Refused, TooFewPeople, Unavailable
 from headcount.collect.settings import ShufflerSettings
 from headcount.collect.shuffler import Clock, Outcome, Sent, Shuffler, Status
 
 _MOST_TOGETHER = 512  # responses in one transaction
+_COARSE = 10  # numbers of responses that everybody sees are rounded at least this much
 _LONGEST = 15.0  # the most seconds between two looks, if the analyzer cannot be reached
 
 
@@ -72,6 +79,7 @@ class Keeper:
         self._failures = 0
 
     async def run(self) -> None:
+        await asyncio.to_thread(attempted, "not scrubbed", self._shuffler.scrub)
         while True:
             await asyncio.to_thread(self.tick)
             await asyncio.sleep(min(_LONGEST, self._seconds * 2**self._failures))
@@ -116,9 +124,6 @@ def shuffler_app(
             raise outcome
         return JSONResponse({"receipt": outcome}, 201 if outcome == "stored" else 200)
 
-    async def document(request: Request) -> Response:
-        return Response((await _document(request)).data, media_type="application/json")
-
     async def status(request: Request) -> Response:
         found = await asyncio.to_thread(shuffler.status, request.path_params["digest"])
         return JSONResponse({**found.to_dict(), "responses": _coarse(found)})
@@ -129,44 +134,23 @@ def shuffler_app(
             return shuffler.document(digest)
         return await asyncio.to_thread(shuffler.document, digest)
 
-    async def ready(request: Request) -> Response:
-        await asyncio.to_thread(shuffler.surveys)
-        return JSONResponse({"ready": True})
-
-    async def metrics(request: Request) -> Response:
-        return PlainTextResponse(await asyncio.to_thread(_metrics, shuffler))
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        keeper = asyncio.create_task(Keeper(shuffler, settings.token, seconds).run())
-        yield
-        keeper.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeper
-
     return application(
         [
-            Route("/surveys/{digest}", document),
             Route("/surveys/{digest}/responses", respond, methods=["POST"]),
             Route("/surveys/{digest}/status", status),
-            Route("/healthz", healthy),
-            Route("/readyz", ready),
-            Route("/metrics", metrics),
         ],
-        lifespan=lifespan,
+        document=shuffler.document,
+        ready=shuffler.surveys,
+        metrics=lambda: _metrics(shuffler),
+        work=Keeper(shuffler, settings.token, seconds).run,
     )
 
 
-async def healthy(request: Request) -> Response:
-    """Answer that the process is running."""
-    return JSONResponse({"healthy": True})
-
-
 def _coarse(status: Status) -> int:
-    """The number of responses, rounded down to tenths of the minimum. An exact number would show
-    everybody when each response came.
+    """The number of responses, rounded down to tenths of the minimum, and at least to tens. An
+    exact number would show everybody when each response came.
     """
-    step = max(1, status.least_people // 10)
+    step = max(_COARSE, status.least_people // 10)
     return status.responses // step * step
 
 

@@ -17,13 +17,12 @@ survives a power failure.
 """
 
 import sqlite3
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from headcount.collect.refusals import Full, Unavailable
+from headcount.collect.store import Store
 from headcount.ledger.store import one_line
 
 _PAGE = 16384
@@ -40,56 +39,18 @@ class _Run:
         self._connection.executemany(statement, rows)
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """A file. `wait` is the longest time, in seconds, to wait for another process."""
 
-    bytes_type: ClassVar[str] = "BLOB"
-    place_type: ClassVar[str] = "INTEGER"
-    table_end: ClassVar[str] = " WITHOUT ROWID"
-    largest_row: ClassVar[int] = 16_000  # a row stays on its leaf up to 16,384 − 35 bytes
+    bytes_type = "BLOB"
+    place_type = "INTEGER"
+    table_end = " WITHOUT ROWID"
+    largest_row = 16_000  # a row stays on its leaf up to 16,384 − 35 bytes
+    failure = sqlite3.Error
 
     def __init__(self, path: Path, wait: float = 30.0) -> None:
+        super().__init__(path.name)
         self._path, self._wait = path, wait
-        self._lock = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
-
-    @property
-    def shown(self) -> str:
-        return self._path.name
-
-    @contextmanager
-    def writing(self) -> Iterator[_Run]:
-        with self._transaction("IMMEDIATE") as run:
-            yield run
-
-    @contextmanager
-    def reading(self) -> Iterator[_Run]:
-        with self._transaction("DEFERRED") as run:
-            yield run
-
-    def scrub(self, tables: Sequence[str]) -> None:
-        """Nothing is left to do: `secure_delete` has overwritten deleted rows."""
-
-    def close(self) -> None:
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-    @contextmanager
-    def _transaction(self, kind: str) -> Iterator[_Run]:
-        with self._lock:
-            try:
-                connection = self._connection = self._connection or self._open()
-                connection.execute(f"BEGIN {kind}")
-                yield _Run(connection)
-                connection.execute("COMMIT")
-            except sqlite3.Error as error:
-                self.close()  # this rolls back, and the next transaction connects anew
-                raise self._refusal(error) from None
-            except BaseException:
-                self.close()
-                raise
 
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -106,7 +67,14 @@ class SqliteStore:
             connection.execute(f"PRAGMA {setting}").fetchall()
         return connection
 
-    def _refusal(self, error: sqlite3.Error) -> Full | Unavailable:
+    def _begin(self, connection: sqlite3.Connection, *, write: bool) -> _Run:
+        connection.execute(f"BEGIN {'IMMEDIATE' if write else 'DEFERRED'}")
+        return _Run(connection)
+
+    def _remove_traces(self, connection: sqlite3.Connection, tables: Sequence[str]) -> None:
+        """Nothing is left to do: `secure_delete` has overwritten deleted rows."""
+
+    def _refusal(self, error: Exception) -> Full | Unavailable:
         name = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
         if name == "SQLITE_FULL" or (name == "SQLITE_IOERR" and "disk" in str(error)):
             return Full(f"{self.shown} must have room on its disk, but the disk is full")

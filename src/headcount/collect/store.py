@@ -5,10 +5,14 @@ a block are one transaction, which is on the disk when the block ends. Errors of
 `Full` (no room on the disk) or `Unavailable` (anything else).
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
+
+from headcount.collect.refusals import Full, Unavailable
 
 
 class Run(Protocol):
@@ -20,29 +24,81 @@ class Run(Protocol):
         """Run one statement for many rows of parameters."""
 
 
-class Store(Protocol):
-    """A database that holds surveys."""
+class Store(ABC):
+    """A database that holds surveys. `shown` is its name in messages, without a password."""
 
     bytes_type: ClassVar[str]  # the type of a column of bytes
     place_type: ClassVar[str]  # the type of a place: a key by which rows are ordered on the disk
     table_end: ClassVar[str]  # the end of a CREATE TABLE statement
     largest_row: ClassVar[int]  # bytes; the place of a longer row in the file would show its age
+    failure: type[Exception]  # what the database raises
 
-    @property
-    def shown(self) -> str:
-        """The name of the store in messages, without a password."""
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+        self._lock = threading.RLock()
+        self._connection: Any = None
 
-    def writing(self) -> AbstractContextManager[Run]:
+    # What each database defines -----------------------------------------------------------------
+
+    @abstractmethod
+    def _open(self) -> Any:
+        """A new connection."""
+
+    @abstractmethod
+    def _begin(self, connection: Any, *, write: bool) -> Run:
+        """Begin a transaction. Other writers wait for one that writes."""
+
+    @abstractmethod
+    def _remove_traces(self, connection: Any, tables: Sequence[str]) -> None:
+        """Remove what deleted rows of these tables left behind."""
+
+    @abstractmethod
+    def _refusal(self, error: Exception) -> Full | Unavailable:
+        """The refusal that an error of the database becomes."""
+
+    # What follows from it -----------------------------------------------------------------------
+
+    @contextmanager
+    def writing(self) -> Iterator[Run]:
         """A transaction that writes everything or nothing. Other writers wait."""
+        with self._connected() as connection:
+            yield self._begin(connection, write=True)
+            connection.execute("COMMIT")
 
-    def reading(self) -> AbstractContextManager[Run]:
+    @contextmanager
+    def reading(self) -> Iterator[Run]:
         """A transaction that only reads one consistent state."""
+        with self._connected() as connection:
+            yield self._begin(connection, write=False)
+            connection.execute("COMMIT")
 
     def scrub(self, tables: Sequence[str]) -> None:
         """Remove what deleted rows of these tables left behind."""
+        with self._connected() as connection:
+            self._remove_traces(connection, tables)
 
     def close(self) -> None:
         """Close the connection."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        """The connection, for one thread at a time. After any error it is closed, which rolls back,
+        and the next transaction connects anew.
+        """
+        with self._lock:
+            try:
+                self._connection = self._connection or self._open()
+                yield self._connection
+            except self.failure as error:
+                self.close()
+                raise self._refusal(error) from None
+            except BaseException:
+                self.close()
+                raise
 
 
 def opened(place: str, *, wait: float = 30.0) -> Store:

@@ -68,6 +68,13 @@ class Alphabet:
         """The number of bytes that one message takes in a payload."""
         return self.dtype.itemsize * len(self.columns)
 
+    @property
+    def dummy_bytes(self) -> bytes | None:
+        """The dummy as `to_bytes` writes it, or None if there are no dummies."""
+        if self.dummy is None:
+            return None
+        return np.array(self.dummy, dtype=self.dtype.newbyteorder("<")).tobytes()
+
     def messages(self, payload: NDArray[Any]) -> NDArray[Any]:
         """The messages of a payload: checked, and without dummies."""
         checks.instance("payload", payload, np.ndarray)

@@ -229,6 +229,12 @@ class Design:
     releases_each: int | None = None  # how many releases a person answers; None means all
     tables: tuple["AskedTable", ...] = ()
 
+    @property
+    def asked(self) -> tuple[Ask, ...]:
+        """The questions that people answer. Tables are computed from their answers."""
+        of_table = {table.id for table in self.tables}
+        return tuple(ask for ask in self.asks if ask.id not in of_table)
+
     def with_tables(self, columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The encoded answers to all questions, and the cells of all tables."""
         return {**columns, **{one.id: one.cells(columns) for one in self.tables}}

@@ -11,6 +11,7 @@ All of this holds only if the messages of one person cannot be linked.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from headcount.accounting.divergence import PointCurve
 from headcount.accounting.joint_curve import joint_curve
@@ -52,6 +53,10 @@ def joint(
     protocols: Sequence[Protocol], budget: Budget, crowd: Crowd, trust: Trust, waves: int = 1
 ) -> tuple[Guarantee, PrivacyCurve]:
     """The guarantee and the curve of all releases together, if each is made `waves` times."""
+    alone = protocols[0].guarantee
+    if len(protocols) == waves == 1 and alone.epsilon <= budget.epsilon:
+        method = f"{alone.method}; messages of one person are not linked"
+        return replace(alone, method=method, neighbors=NEIGHBORS), protocols[0].curve
     curve = joint_curve([one.curve for one in protocols], waves)
     pure, sums = pure_sum(protocols, waves), added_up(protocols, budget, waves)
     if pure <= budget.epsilon * _SAFE**2:

@@ -100,7 +100,9 @@ def promised(
 ) -> tuple[Guarantee, PrivacyCurve]:
     """The guarantee if a person answers any `each` of the releases: the largest ε are added."""
     local = sorted((one.protocol.local_epsilon for one in releases), reverse=True)[:each]
-    epsilon = min(math.fsum(local) * (1 + 1e-12), budget.epsilon)
+    epsilon = math.fsum(local) * (1 + 1e-12)
+    if epsilon <= budget.epsilon * (1 + 1e-11):  # the sum was rounded up
+        epsilon = min(epsilon, budget.epsilon)
     curve: PrivacyCurve = PointCurve(epsilon, 0.0)
     delta = 0.0
     method = "the largest epsilons of the questions that one person answers are added"
@@ -196,13 +198,18 @@ def _whole_shares(shares: Sequence[float], each: int) -> list[int]:
 
 def _release(choice: _Choice, share: int, crowd: Crowd) -> Release:
     """The release for this share of the people. `asked` allows for a few people fewer."""
-    part = share / LINE
-    expected = max(1, round(crowd.users * part))
-    missing = _DEVIATIONS * math.sqrt(crowd.users * part * (1 - part))
-    asked = max(1, min(expected, math.floor(crowd.users * part - missing)))
+    asked, expected = people_asked(share, crowd.users)
     built = replace(choice.built, crowd=Crowd(asked))
     ids = tuple(ask.id for ask in choice.asks)
     return Release(ids, built, asked, choice.asks, share, expected, crowd.users)
+
+
+def people_asked(share: int, users: int) -> tuple[int, int]:
+    """How many of the people answer a release with this share, at least and on average."""
+    part = share / LINE
+    expected = max(1, round(users * part))
+    missing = _DEVIATIONS * math.sqrt(users * part * (1 - part))
+    return max(1, min(expected, math.floor(users * part - missing))), expected
 
 
 def drawn_releases(design: Design, places: NDArray[np.uint64]) -> list[NDArray[np.bool_]]:

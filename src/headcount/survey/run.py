@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core import checks
-from headcount.core.budget import Budget
+from headcount.core.budget import Budget, Trust
 from headcount.core.errors import CrowdMismatch, InvalidParameter, InvalidValue
 from headcount.core.estimate import Estimate
 from headcount.core.guarantee import Guarantee, PrivacyCurve
@@ -23,8 +23,8 @@ from headcount.road.people import Group, People, Progress
 from headcount.road.pieces import Piece, collected, workers_for
 from headcount.road.road import Bits, Route, walk
 from headcount.survey.design import Design
-from headcount.survey.joint import joint
-from headcount.survey.local import dealt, drawn_releases, of_wave, promised
+from headcount.survey.local import dealt, drawn_releases, of_wave
+from headcount.survey.promise import promise_of
 
 _MOST_COUNTED = 2**16  # people are counted by value if a task has at most this many values
 
@@ -139,12 +139,10 @@ def of_one_wave(design: Design) -> tuple[Guarantee, PrivacyCurve]:
     budget, waves = design.budget, design.waves
     if waves == 1:
         return design.guarantee, design.curve
-    if design.releases_each is not None:
-        part = Budget(of_wave(budget, waves))
-        return promised(design.releases, design.releases_each, part, 1)
+    if design.trust is Trust.LOCAL:
+        return promise_of(design.releases, Budget(of_wave(budget, waves)), design.crowd)
     part = Budget(budget.epsilon / waves, budget.delta)
-    protocols = [one.protocol for one in design.releases]
-    promise, curve = joint(protocols, part, design.crowd, design.trust)
+    promise, curve = promise_of(design.releases, part, design.crowd)
     if promise.delta > budget.delta / waves:
         delta = budget.delta / waves
         promise = replace(promise, epsilon=curve.epsilon(delta), delta=delta, exact=False)

@@ -1,0 +1,195 @@
+"""A batch as Parquet files, for batches that are too large for one request or one machine.
+
+A folder holds files with one column, `sealed`: one sealed message in each row, in the random order
+of the batch. The file `batch.json` is written last. It has the id of the batch, the number of
+people, and the SHA-256 of each file and of the whole batch. A folder without it is not complete.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from headcount.collect.batch import SealedBatch
+from headcount.collect.opening import Opened, Opener, first_copies, kept_parts, open_parts
+from headcount.core import checks
+from headcount.core.errors import HeadcountError, MissingPackage, UnreadableData
+from headcount.core.writing import json_text, write_file
+
+MANIFEST, COLUMN = "batch.json", "sealed"
+_VERSION = 1
+_FILE = 2**19  # messages in one file
+_NAME = re.compile(r"part-\d{5,9}\.parquet")
+
+
+@dataclass(frozen=True)
+class BatchFile:
+    """One file of a batch."""
+
+    name: str
+    messages: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise UnreadableData(f"a file of a batch must be named part-00000.parquet, and so on, "
+                                 f"got {checks.shown(self.name)}")  # fmt: skip
+        checks.whole("messages", self.messages, low=1, high=2**50)
+        _check_digest(self.sha256)
+
+
+@dataclass(frozen=True)
+class BatchFiles:
+    """A batch in a folder. `sha256` is the digest of the same batch as a `SealedBatch`."""
+
+    folder: str  # a path, or any address that Spark can read
+    survey: str
+    batch: str
+    people: int
+    message_bytes: int
+    sha256: str
+    files: tuple[BatchFile, ...]
+
+    def __post_init__(self) -> None:
+        checks.whole("people", self.people, low=1, high=2**50)
+        checks.whole("message_bytes", self.message_bytes, low=1, high=2**20)
+        for digest in (self.survey, self.sha256):
+            _check_digest(digest)
+        if not isinstance(self.batch, str) or not re.fullmatch("[0-9a-f]{32}", self.batch):
+            raise UnreadableData("the id of a batch must be 32 hexadecimal digits")
+        if len({one.name for one in self.files}) != len(self.files):
+            raise UnreadableData(f"{MANIFEST} must name every file once")
+
+    @property
+    def messages(self) -> int:
+        """The number of messages in all files."""
+        return sum(one.messages for one in self.files)
+
+    @classmethod
+    def write(cls, folder: Path, survey: str, name: str, batch: SealedBatch) -> "BatchFiles":
+        """Write a batch. Writing the same batch again gives the same files."""
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        step, files = _FILE * batch.size, []
+        for number, start in enumerate(range(0, len(batch.messages), step)):
+            part = batch.messages[start : start + step]
+            data = _parquet(part, batch.size)
+            one = BatchFile(f"part-{number:05}.parquet", len(part) // batch.size, _digest(data))
+            write_file(folder / one.name, data)
+            files.append(one)
+        made = cls(str(folder), survey, name, batch.people, batch.size, batch.digest, tuple(files))
+        write_file(folder / MANIFEST, json_text(made.to_dict()) + "\n")
+        return made
+
+    def to_dict(self) -> dict[str, Any]:
+        """The contents of `batch.json`."""
+        facts = {name: value for name, value in asdict(self).items() if name != "folder"}
+        return {"version": _VERSION, **facts, "messages": self.messages}
+
+    @classmethod
+    def load(cls, folder: Path) -> "BatchFiles":
+        """The batch in a folder. Its files are checked when they are read."""
+        try:
+            return cls.from_text((folder / MANIFEST).read_text(), str(folder))
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnreadableData(
+                f"{str(folder)!r} must be the folder of a batch, got: "
+                f"{getattr(error, 'strerror', 'no text')}",
+                hint="headcount shuffler export writes one",
+            ) from None
+
+    @classmethod
+    def from_text(cls, text: str, folder: str) -> "BatchFiles":
+        """The batch that `batch.json` describes."""
+        try:
+            found = json.loads(text)
+            made = cls(
+                folder, found["survey"], found["batch"], found["people"], found["message_bytes"],
+                found["sha256"], tuple(BatchFile(**one) for one in found["files"]),
+            )  # fmt: skip
+            same = json.loads(json_text(made.to_dict())) == found
+        except HeadcountError as error:
+            raise UnreadableData(f"{MANIFEST} must describe a batch: {error}") from None
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
+            raise UnreadableData(
+                f"{MANIFEST} must describe a batch, got {type(error).__name__}"
+            ) from None
+        if not same:
+            raise UnreadableData(f"{MANIFEST} must describe a batch of version {_VERSION}")
+        return made
+
+    def chunks(self) -> Iterator[bytes]:
+        """The messages of each file. Every file is checked against its digest."""
+        for one in self.files:
+            try:
+                data = (Path(self.folder) / one.name).read_bytes()
+            except OSError as error:
+                raise UnreadableData(
+                    f"the batch must have the file {one.name}, got: {error.strerror}"
+                ) from None
+            if _digest(data) != one.sha256:
+                raise UnreadableData(f"{one.name} must have the SHA-256 that {MANIFEST} states")
+            chunk = _sealed(data, self.message_bytes)
+            if len(chunk) != one.messages * self.message_bytes:
+                raise UnreadableData(f"{one.name} must have {one.messages:,} messages")
+            yield chunk
+
+    def opened(self, opener: Opener, processes: int) -> Opened:
+        """Open and count all messages on this machine. Only some of them are in memory at a
+        time, with 16 bytes for each of the others.
+        """
+        first = first_copies(self.chunks(), self.message_bytes)
+        parts = kept_parts(self.chunks(), self.message_bytes, first)
+        return open_parts(parts, opener, self.messages, processes)
+
+
+def _check_digest(digest: object) -> None:
+    if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
+        raise UnreadableData("a digest must be 64 hexadecimal digits")
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingPackage(
+            "batches in Parquet files need pyarrow", hint="pip install 'headcount[data]'"
+        ) from None
+    return pyarrow, parquet
+
+
+def _parquet(messages: bytes, size: int) -> bytes:
+    """A Parquet file with the messages, and with no other facts about them."""
+    pyarrow, parquet = _pyarrow()
+    buffers = [None, pyarrow.py_buffer(messages)]
+    column = pyarrow.Array.from_buffers(pyarrow.binary(size), len(messages) // size, buffers)
+    table = pyarrow.Table.from_arrays([column], [COLUMN])
+    out = BytesIO()
+    parquet.write_table(
+        table, out, compression="none", use_dictionary=False, write_statistics=False,
+        store_schema=False,
+    )  # fmt: skip
+    return out.getvalue()
+
+
+def _sealed(data: bytes, size: int) -> bytes:
+    pyarrow, parquet = _pyarrow()
+    try:
+        table = parquet.read_table(BytesIO(data), columns=[COLUMN])
+        column = table.column(COLUMN).cast(pyarrow.binary(size)).combine_chunks()
+        if column.null_count:
+            raise UnreadableData(f"the column {COLUMN} must have no missing messages")
+        start = column.offset * size
+        return bytes(column.buffers()[1])[start : start + len(column) * size]
+    except pyarrow.ArrowException as error:
+        raise UnreadableData(
+            f"a file of a batch must have one column {COLUMN}: {checks.shown(str(error))}"
+        ) from None

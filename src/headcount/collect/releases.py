@@ -1,0 +1,88 @@
+"""The releases of a survey document, as data."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from headcount.core import checks
+from headcount.core.budget import Budget, Crowd
+from headcount.core.errors import InvalidParameter
+from headcount.core.protocol import Protocol, option_names
+from headcount.core.task import task_from
+from headcount.core.tasks.boxes import Boxes
+from headcount.core.tasks.count import Count
+from headcount.protocols.registry import protocol
+from headcount.survey.design import LINE, Ask, AskedTable, Release
+from headcount.survey.local import people_asked
+from headcount.survey.split import YES_NO
+
+
+def release_data(release: Release, slots: int, tables: Mapping[str, AskedTable]) -> dict[str, Any]:
+    """A release and its bundle size for JSON. Each question has its task, and the questions from
+    whose answers it is computed: two for a table, and itself for any other question.
+    """
+    made = release.protocol
+    return {
+        "questions": [
+            {"id": ask.id, "of": _sides(ask, tables), "task": ask.task.to_dict()}
+            for ask in release.asks
+        ],
+        "share": release.share,
+        "protocol": made.name,
+        "task": made.task.to_dict(),
+        "budget": asdict(made.budget),
+        "crowd": asdict(made.crowd),
+        "options": {name: getattr(made, name) for name in option_names(type(made))},
+        "parameters": dict(made.parameters),
+        "slots": slots,
+    }
+
+
+def _sides(ask: Ask, tables: Mapping[str, AskedTable]) -> list[str]:
+    found = tables.get(ask.id)
+    return [ask.id] if found is None else [found.rows.id, found.columns.id]
+
+
+def release_from(document: Mapping[str, Any], least_people: int) -> Release:
+    """The release that `release_data` wrote. Its protocol is calibrated anew, and compared."""
+    made = protocol(
+        document["protocol"],
+        task_from(document["task"]),
+        Budget(**document["budget"]),
+        Crowd(**document["crowd"]),
+        **document["options"],
+    )
+    asks = tuple(Ask(one["id"], task_from(one["task"])) for one in document["questions"])
+    release = release_of(asks, made, least_people, document["share"])
+    computed = plain(dict(made.parameters))
+    if computed != document["parameters"]:
+        raise InvalidParameter(
+            f"this version of headcount computes the parameters {checks.shown(computed)} for "
+            f"{made.name}, but the document says {checks.shown(document['parameters'])}"
+        )
+    return release
+
+
+def release_of(
+    asks: tuple[Ask, ...], made: Protocol, least_people: int, share: int = LINE
+) -> Release:
+    """The release of these questions, if this share of at least `least_people` people answers."""
+    asked, expected = people_asked(checks.whole("share", share, low=1, high=LINE), least_people)
+    ids = tuple(ask.id for ask in asks)
+    return Release(ids, made, asked, asks, share, expected, least_people)
+
+
+def answers_its_questions(release: Release) -> bool:
+    """Whether the protocol of a release takes the answers to its questions."""
+    task = release.protocol.task
+    if len(release.asks) == 1:
+        ask = release.asks[0].task
+        return ask.to_dict() == task.to_dict() or (ask == Count() and task == YES_NO)
+    yes_no = all(ask.task == Count() for ask in release.asks)
+    return yes_no and task.to_dict() == Boxes(release.ids).to_dict()
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON returns it: lists for tuples, texts for words of an enumeration."""
+    return json.loads(json.dumps(value))
