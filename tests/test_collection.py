@@ -655,6 +655,10 @@ def test_every_endpoint_is_described(tmp_path: Path, role: str) -> None:
         for one in methods.values()
         for status in one["responses"]
     }
+    shape = json.loads(path.read_text())["components"]["schemas"]["Error"]
+    codes = set(shape["properties"]["error"]["properties"]["code"]["enum"])
+    others = {"refused", "not-found", "method-not-allowed", "bug"}
+    assert codes == {kind.code for kind in Refused.__subclasses__()} | others
     stated = {kind.http_status for kind in Refused.__subclasses__()}
     assert statuses - {200, 201} <= stated
     assert stated - statuses <= {410, 429}  # these two concern responses alone

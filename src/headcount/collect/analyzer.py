@@ -57,6 +57,8 @@ class Analyzer:
         self.store, self._key, self._processes = store, key, processes
         self._source, self._reached = source, reached
         self._documents: dict[str, Document] = {}
+        # A crash may have come after deleting and before scrubbing. So a new analyzer scrubs too.
+        self.has_traces = True
         with store.writing() as run:
             for table in (
                 "analyses (number INTEGER PRIMARY KEY, digest TEXT UNIQUE NOT NULL, "
@@ -202,10 +204,10 @@ class Analyzer:
         self.scrub()
 
     def scrub(self) -> None:
-        """Remove what deleted rows left behind. A service that starts does this too, since a crash
-        may have come between deleting and scrubbing.
-        """
+        """Remove what deleted rows left behind."""
+        self.has_traces = True
         self.store.scrub(("parts",))
+        self.has_traces = False
 
     def opener(self, document: Document) -> Opener:
         """What opens the messages of a survey. It has the private key."""

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.batch import SealedBatch
-from headcount.collect.http import application, attempted, body_of, check_token, for_each, log
+from headcount.collect.http import Attempts, application, body_of, check_token, log
 from headcount.collect.refusals import Malformed
 from headcount.collect.settings import AnalyzerSettings
 
@@ -21,7 +21,7 @@ _AGAIN = 5.0  # seconds before another try, if counting fails
 
 def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
     """The application of an analyzer."""
-    arrived = asyncio.Event()
+    arrived, attempts = asyncio.Event(), Attempts()
 
     async def receive(request: Request) -> Response:
         check_token(request, settings.token)
@@ -47,16 +47,21 @@ def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
 
     def metrics() -> str:
         pending = len(analyzer.pending())
-        return f"# TYPE headcount_batches_pending gauge\nheadcount_batches_pending {pending}\n"
+        waiting = f"# TYPE headcount_batches_pending gauge\nheadcount_batches_pending {pending}\n"
+        return waiting + attempts.metric
 
     async def count() -> None:
-        await asyncio.to_thread(attempted, "not scrubbed", analyzer.scrub)
         while True:
             arrived.clear()
-            if await asyncio.to_thread(for_each, "not counted", analyzer.pending, counted):
+            if await asyncio.to_thread(finished):
                 await arrived.wait()
             else:
                 await asyncio.sleep(_AGAIN)
+
+    def finished() -> bool:
+        done = attempts.for_each("not counted", analyzer.pending, counted)
+        scrubbed = not analyzer.has_traces or attempts.succeeds("not scrubbed", analyzer.scrub)
+        return done and scrubbed
 
     def counted(digest: str) -> None:
         analyzer.count(digest)

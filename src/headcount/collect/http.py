@@ -9,7 +9,8 @@ import json
 import logging
 import secrets
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -198,27 +199,48 @@ def log(event: str, **facts: Any) -> None:
     logger.info(json.dumps({"event": event, **facts}))
 
 
-def for_each(event: str, surveys: Callable[[], list[str]], step: Callable[[str], None]) -> bool:
-    """Take a step for each of the surveys, and return whether everything succeeded. Failures are
-    logged under the name `event`. A survey that fails holds up no other survey.
+class Attempts:
+    """Steps that a service takes for each of its surveys. A survey that fails holds up no other
+    survey. Failures are logged and counted, and do not end the service.
     """
-    found: list[str] = []
-    done = [attempted(event, lambda: found.extend(surveys()))]
-    done += [attempted(event, partial(step, digest)) for digest in found]
-    return all(done)
+
+    def __init__(self) -> None:
+        self._failures: Counter[str] = Counter()
+
+    def for_each(
+        self, event: str, surveys: Callable[[], list[str]], step: Callable[[str], None]
+    ) -> bool:
+        """Take a step for each of the surveys, and return whether everything succeeded. Failures
+        are logged under the name `event`.
+        """
+        found: list[str] = []
+        done = [self.succeeds(event, lambda: found.extend(surveys()))]
+        done += [self.succeeds(event, partial(step, digest), digest) for digest in found]
+        return all(done)
+
+    def succeeds(self, event: str, step: Callable[[], None], survey: str = "") -> bool:
+        """Take one step, and return whether it succeeded."""
+        try:
+            step()
+        except HeadcountError as error:
+            log(event, survey=survey, code=error.code, message=error.message)
+        except Exception as error:
+            log(event, survey=survey, code="bug", message=type(error).__name__)
+        else:
+            return True
+        self._failures[survey] += 1
+        return False
+
+    @property
+    def metric(self) -> str:
+        """How often each survey has failed since the service started."""
+        return metric("headcount_failures_total", "counter", self._failures)
 
 
-def attempted(event: str, step: Callable[[], None]) -> bool:
-    """Whether a step succeeded. A failure is logged: it must not end the service."""
-    try:
-        step()
-    except HeadcountError as error:
-        log(event, code=error.code, message=error.message)
-    except Exception as error:
-        log(event, code="bug", message=type(error).__name__)
-    else:
-        return True
-    return False
+def metric(name: str, kind: str, values: Mapping[str, int]) -> str:
+    """A metric as Prometheus reads it, with a value for each survey."""
+    lines = [f'{name}{{survey="{survey}"}} {int(value)}\n' for survey, value in values.items()]
+    return f"# TYPE {name} {kind}\n{''.join(lines)}"
 
 
 def log_to_standard_error() -> None:

@@ -91,6 +91,8 @@ class Shuffler:
         reached: Callable[[str], None] = lambda step: None,
     ) -> None:
         self.store, self._clock, self._reached = store, clock, reached
+        # A crash may have come after deleting and before scrubbing. So a new shuffler scrubs too.
+        self.has_traces = True
         self._source = SecureSource() if source is None else source
         self._documents: dict[str, Document] = {}
         with store.writing() as run:
@@ -406,10 +408,10 @@ class Shuffler:
         self.scrub()
 
     def scrub(self) -> None:
-        """Remove what deleted rows left behind. A service that starts does this too, since a crash
-        may have come between deleting and scrubbing.
-        """
+        """Remove what deleted rows left behind."""
+        self.has_traces = True
         self.store.scrub(("inbox", "codes", "rounds", "outbox"))
+        self.has_traces = False
 
     def _round(self, run: Run, digest: str) -> Round:
         found = run(

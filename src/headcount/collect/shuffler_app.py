@@ -5,6 +5,7 @@ are due, and forwards batches until the analyzer has acknowledged them.
 """
 
 import asyncio
+from contextlib import suppress
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -14,18 +15,11 @@ from starlette.routing import Route
 from headcount.collect.batch import SealedBatch
 from headcount.collect.client import put_batch
 from headcount.collect.document import Document
-from headcount.collect.http import (
-    RateLimit,
-    application,
-    attempted,
-    body_of,
-    code_of,
-    for_each,
-    log,
-)
+from headcount.collect.http import Attempts, RateLimit, application, body_of, code_of, log, metric
 from headcount.collect.refusals import Refused, TooFewPeople, Unavailable
 from headcount.collect.settings import ShufflerSettings
 from headcount.collect.shuffler import Clock, Outcome, Sent, Shuffler, Status
+from headcount.core.errors import HeadcountError
 
 _MOST_TOGETHER = 512  # responses in one transaction
 _COARSE = 10  # numbers of responses that everybody sees are rounded at least this much
@@ -73,22 +67,25 @@ class Keeper:
     while it fails.
     """
 
-    def __init__(self, shuffler: Shuffler, token: str, seconds: float) -> None:
+    def __init__(self, shuffler: Shuffler, token: str, seconds: float = 1.0) -> None:
         self._shuffler, self._token, self._seconds = shuffler, token, seconds
         self._stuck: set[str] = set()
         self._failures = 0
+        self.attempts = Attempts()
 
     async def run(self) -> None:
-        await asyncio.to_thread(attempted, "not scrubbed", self._shuffler.scrub)
         while True:
             await asyncio.to_thread(self.tick)
             await asyncio.sleep(min(_LONGEST, self._seconds * 2**self._failures))
 
     def tick(self) -> None:
         """Do what is due now. What fails is tried again."""
-        closed = for_each("not closed", self._shuffler.due, self._close)
-        forwarded = for_each("not forwarded", self._shuffler.waiting, self._forward)
-        self._failures = 0 if closed and forwarded else min(self._failures + 1, 10)
+        closed = self.attempts.for_each("not closed", self._shuffler.due, self._close)
+        sent = self.attempts.for_each("not forwarded", self._shuffler.waiting, self._forward)
+        scrubbed = not self._shuffler.has_traces or self.attempts.succeeds(
+            "not scrubbed", self._shuffler.scrub
+        )
+        self._failures = 0 if closed and sent and scrubbed else min(self._failures + 1, 10)
 
     def _close(self, digest: str) -> None:
         try:
@@ -112,7 +109,7 @@ def shuffler_app(
     shuffler: Shuffler, settings: ShufflerSettings, *, clock: Clock, seconds: float = 1.0
 ) -> Starlette:
     """The application of a shuffler. Every `seconds`, it looks which surveys are due."""
-    writer = Writer(shuffler)
+    writer, keeper = Writer(shuffler), Keeper(shuffler, settings.token, seconds)
     limit = RateLimit(settings.rate, settings.burst, clock)
 
     async def respond(request: Request) -> Response:
@@ -141,8 +138,8 @@ def shuffler_app(
         ],
         document=shuffler.document,
         ready=shuffler.surveys,
-        metrics=lambda: _metrics(shuffler),
-        work=Keeper(shuffler, settings.token, seconds).run,
+        metrics=lambda: _metrics(shuffler, keeper.attempts),
+        work=keeper.run,
     )
 
 
@@ -154,17 +151,17 @@ def _coarse(status: Status) -> int:
     return status.responses // step * step
 
 
-def _metrics(shuffler: Shuffler) -> str:
-    found = [shuffler.status(digest) for digest in shuffler.surveys()]
-    lines = []
-    for name, kind, values in (
-        ("headcount_responses", "gauge", [_coarse(one) for one in found]),
-        ("headcount_overdue", "gauge", [int(one.overdue) for one in found]),
-        ("headcount_not_forwarded", "gauge", [int(one.state == "closed") for one in found]),
-    ):
-        lines.append(f"# TYPE {name} {kind}")
-        lines += [
-            f'{name}{{survey="{one.survey}"}} {value}'
-            for one, value in zip(found, values, strict=True)
-        ]
-    return "\n".join(lines) + "\n"
+def _metrics(shuffler: Shuffler, attempts: Attempts) -> str:
+    found: dict[str, Status] = {}
+    for digest in shuffler.surveys():
+        with suppress(HeadcountError):  # one bad survey must not hide the others
+            found[digest] = shuffler.status(digest)
+    return "".join(
+        (
+            metric("headcount_responses", "gauge", {at: _coarse(one) for at, one in found.items()}),
+            metric("headcount_overdue", "gauge", {at: one.overdue for at, one in found.items()}),
+            metric("headcount_not_forwarded", "gauge",
+                   {at: one.state == "closed" for at, one in found.items()}),
+            attempts.metric,
+        )
+    )  # fmt: skip

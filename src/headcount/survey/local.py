@@ -111,8 +111,8 @@ def promised(
         curve = joint_curve([curve], waves)
         method += f"; composition of {waves} waves"
         neighbors = NEIGHBORS + " in all waves; which questions a person answers is public"
-        if waves * epsilon <= budget.epsilon:
-            epsilon = waves * epsilon
+        if waves * epsilon <= budget.epsilon * (1 + 1e-11):
+            epsilon = min(waves * epsilon, budget.epsilon)
         else:
             epsilon, delta = budget.epsilon, curve.delta(budget.epsilon)
     promise = Guarantee(
