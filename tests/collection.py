@@ -3,18 +3,20 @@ loopback.
 """
 
 import os
+import secrets
+import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 import headcount as hc
+from collection_process import TOKEN, nursery
 from headcount.collect import keys
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.document import Addresses, Document
@@ -23,16 +25,16 @@ from headcount.collect.shuffler import Shuffler
 from headcount.collect.store import opened
 from headcount.survey.design import Ask
 
-TOKEN = "a token that only the tests know"
-HERE = Path(__file__).parent
-
 
 def free_port() -> int:
-    """A port on loopback that nobody uses at the moment."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+    """A port on loopback that nobody uses at the moment. It is below the ports that the system
+    gives to connections, so that no connection takes it before a service does.
+    """
+    while True:
+        port = 10_000 + secrets.randbelow(20_000)
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
 
 
 def document(
@@ -91,51 +93,73 @@ def analyzer(folder: Path, **settings: Any) -> Analyzer:
 
 
 class Service:
-    """A service in a process of its own, which can be killed and started again."""
+    """A service in a process of its own, which can be killed and started again. `settings` are
+    variables of its environment.
+    """
 
     def __init__(self, role: str, folder: Path, survey: Document, **settings: str) -> None:
         self.role, self.folder, self.survey, self.settings = role, folder, survey, settings
         addresses = survey.addresses
         self.url = addresses.shuffler if role == "shuffler" else addresses.analyzer
-        self.process: subprocess.Popen[bytes] | None = None
+        self.nursery = nursery()
+        self.process: int | None = None
 
-    def start(self, kill_at: str = "", **settings: str) -> None:
+    def start(self, kill_at: str = "") -> None:
         """Start the process. It kills itself when it reaches the step `kill_at`."""
-        path = self.folder / "survey.json"
-        self.survey.save(path)
-        with (self.folder / f"{self.role}.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, str(HERE / "collection_process.py"), self.role, str(self.folder)],
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **self.settings, **settings, "KILL_AT": kill_at},
-            )
+        self.survey.save(self.folder / "survey.json")
+        environment = {**self.settings, "KILL_AT": kill_at}
+        self.process = self.nursery.start(self.role, self.folder, environment)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self.running:
-            with suppress(httpx.HTTPError):
-                if httpx.get(f"{self.url}/healthz").status_code == 200:
-                    return
-            time.sleep(0.05)
-        assert kill_at, self.log
+            if healthy(self.url):
+                return
+            time.sleep(0.02)
+        assert self.nursery.status(self.process) == -signal.SIGKILL, self.log
 
     @property
     def running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
+        return self.process is not None and self.nursery.status(self.process) is None
 
     @property
     def log(self) -> str:
         return (self.folder / f"{self.role}.log").read_text()
 
     def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
+        if self.running:
+            self._end(signal.SIGKILL)
 
     def stop(self) -> int:
         """Ask the process to stop, and return its exit status."""
-        assert self.process is not None
-        self.process.terminate()
-        return self.process.wait(60)
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> int:
+        """Send a signal, and return the exit status when the process has ended. Meanwhile, another
+        thread may start the next process.
+        """
+        process = self.process
+        assert process is not None
+        with suppress(ProcessLookupError):
+            os.kill(process, number)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            status = self.nursery.status(process)
+            if status is not None:
+                return status
+            time.sleep(0.01)
+        raise AssertionError(f"the {self.role} must end")
+
+
+def healthy(url: str) -> bool:
+    """Whether a service answers."""
+    host, port = url.removeprefix("http://").split(":")
+    asked = HTTPConnection(host, int(port), timeout=5)
+    try:
+        asked.request("GET", "/healthz")
+        return asked.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        asked.close()
 
 
 @contextmanager

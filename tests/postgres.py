@@ -33,26 +33,52 @@ def _owner() -> dict[str, Any]:
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 
+class Server:
+    """A server that listens only on a socket in its folder. It can be stopped and started."""
+
+    def __init__(self, folder: Path, owner: dict[str, Any]) -> None:
+        self._folder, self._owner = folder, owner
+        self.data = folder / "data"
+        self.url = f"postgresql:///postgres?host={folder}&user=postgres"
+        _run([binary("initdb"), "-D", str(self.data), "-U", "postgres", "-A", "trust", "-N",
+              "--encoding=UTF8", "--no-locale"], owner, folder)  # fmt: skip
+
+    def start(self) -> None:
+        settings = f"-c listen_addresses='' -c unix_socket_directories='{self._folder}'"
+        self._control("-l", str(self._folder / "log"), "-o", settings, "start")
+
+    def stop(self) -> None:
+        """Stop as in a crash: the server writes nothing more."""
+        self._control("-m", "immediate", "stop")
+
+    def _control(self, *words: str) -> None:
+        command = [binary("pg_ctl"), "-D", str(self.data), "-w", *words]
+        _run(command, self._owner, self._folder)
+
+
 @contextmanager
-def running() -> Iterator[str]:
-    """The address of a server that listens only on a socket in its folder."""
+def server() -> Iterator[Server]:
+    """A server that runs when the block begins."""
     owner = _owner()
     folder = Path(tempfile.mkdtemp(prefix="hc-"))  # names of sockets must be short
     try:
         if owner:
             os.chown(folder, owner["user"], owner["group"])
-        data = str(folder / "data")
-        _run([binary("initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-N",
-              "--encoding=UTF8", "--no-locale"], owner, folder)  # fmt: skip
-        settings = f"-c listen_addresses='' -c unix_socket_directories='{folder}'"
-        control = [binary("pg_ctl"), "-D", data, "-w"]
-        _run([*control, "-l", str(folder / "log"), "-o", settings, "start"], owner, folder)
+        made = Server(folder, owner)
+        made.start()
         try:
-            yield f"postgresql:///postgres?host={folder}&user=postgres"
+            yield made
         finally:
-            _run([*control, "-m", "immediate", "stop"], owner, folder)
+            made.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def running() -> Iterator[str]:
+    """The address of a server."""
+    with server() as made:
+        yield made.url
 
 
 def _run(command: list[str], owner: dict[str, Any], folder: Path) -> None:

@@ -3,22 +3,27 @@
 Every person has a value of their own. So any count above one is a double count.
 """
 
+import itertools
 import json
+import os
 import random
-import socket
+import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-import httpx
 import psycopg
 import pytest
 
 import headcount as hc
 from collection import Service, distinct, free_port, pair, results, two_questions
+from collection_process import Nursery
+from dropping_proxy import dropping_proxy
+from fuzzing.faults import built_shim
 from headcount.collect import keys
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.client import response
@@ -26,32 +31,33 @@ from headcount.collect.document import Document
 from headcount.collect.refusals import Full, Unavailable
 from headcount.collect.shuffler import Sent, Shuffler
 from headcount.collect.store import opened
-from postgres import running as postgres_server
+from postgres import Server
+from postgres import server as postgres_server
 from test_collection import ANALYZER_STEPS, SHUFFLER_STEPS, handed_to
 
-pytestmark = pytest.mark.slow
 SOURCE = hc.SecureSource()
+LATER = (503, 507)  # the statuses after which a device sends the same bytes again
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with postgres_server() as url:
-        yield url
+def server() -> Iterator[Server]:
+    with postgres_server() as made:
+        yield made
 
 
-@contextmanager
-def stores(kind: str, server: str, name: str) -> Iterator[dict[str, str]]:
+@pytest.fixture
+def settings(request: pytest.FixtureRequest, kind: str) -> dict[str, str]:
     """Settings for processes that store in SQLite, or in a database of their own."""
     if kind == "sqlite":
-        yield {}
-        return
-    database = f"test_{abs(hash(name)) % 10**9}_{random.randrange(10**9)}"
-    with psycopg.connect(server, autocommit=True) as connection:
+        return {}
+    made: Server = request.getfixturevalue("server")
+    database = f"test_{random.SystemRandom().randrange(10**12)}"
+    with psycopg.connect(made.url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {database}")
-    yield {"STORE": server.replace("/postgres?", f"/{database}?")}
+    return {"STORE": made.url.replace("/postgres?", f"/{database}?")}
 
 
-def counted(folder: Path, settings: dict[str, str]) -> list[int]:
+def counted(folder: Path, settings: Mapping[str, str]) -> list[int]:
     """How often each person was counted, from the analyzer's store."""
     with closing(opened(settings.get("STORE") or str(folder / "analyzer.db"))) as store:
         with store.reading() as run:
@@ -59,145 +65,278 @@ def counted(folder: Path, settings: dict[str, str]) -> list[int]:
         return tally
 
 
-def send_all(survey: Document, people: int, *, copies: float = 0.1, seed: int = 1) -> None:
-    """Everybody sends until the shuffler confirms. Some send again afterwards."""
-    url = f"{survey.addresses.shuffler}/surveys/{survey.digest}/responses"
-    chosen = random.Random(seed)
-    again = [chosen.random() < copies for _ in range(people)]
+def answers(survey: Document, people: int) -> list[bytes]:
+    return [response(survey, {"who": str(number)}, SOURCE) for number in range(people)]
+
+
+def posted(url: str, body: bytes) -> int:
+    """The status of the reply, or 0 if there is none."""
+    host, port = url.removeprefix("http://").split("/")[0].split(":")
+    asked = HTTPConnection(host, int(port), timeout=10)
+    try:
+        asked.request("POST", "/" + url.split("/", 3)[3], body)
+        return asked.getresponse().status
+    except (OSError, HTTPException):
+        return 0
+    finally:
+        asked.close()
+
+
+def send_all(
+    survey: Document,
+    bodies: Sequence[bytes],
+    *,
+    urls: Sequence[str] = (),
+    ready: Callable[[int], bool] = lambda number: True,
+) -> None:
+    """Everybody sends until the shuffler confirms. One in ten sends once more. A person begins when
+    `ready`.
+    """
+    chosen = random.Random(1)
+    times = [1 + (chosen.random() < 0.1) for _ in bodies]
+    places = [
+        f"{url}/surveys/{survey.digest}/responses" for url in urls or [survey.addresses.shuffler]
+    ]
 
     def person(number: int) -> None:
-        body = response(survey, {"who": str(number)}, SOURCE)
-        left = 1 + again[number]
-        deadline = time.monotonic() + 1800
-        with httpx.Client(timeout=5) as client:
-            while left:
-                assert time.monotonic() < deadline
-                with suppress(httpx.HTTPError):
-                    reply = client.post(url, content=body)
-                    if reply.status_code in (200, 201):
-                        left -= 1
-                        continue
-                    assert reply.status_code in (500, 503, 507), reply.text
-                time.sleep(0.05)
+        until(lambda: ready(number))
+        deadline, tried, left = time.monotonic() + 600, False, times[number]
+        while left:
+            assert time.monotonic() < deadline
+            status = posted(places[number % len(places)], bodies[number])
+            if status in (200, 201):
+                left -= 1
+            elif status == 410:
+                # The survey closes when everybody is in. So an earlier try was stored.
+                assert tried
+                return
+            else:
+                assert status in (0, *LATER), status
+                time.sleep(0.02)
+            tried = True
 
     with ThreadPoolExecutor(8) as crowd:
-        list(crowd.map(person, range(people)))
+        list(crowd.map(person, range(len(bodies))))
+
+
+def until(done: Callable[[], bool], *, seconds: float = 600) -> None:
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 @contextmanager
-def kept_running(*services: Service, pauses: Iterator[float] | None = None) -> Iterator[None]:
-    """Start services again whenever they have died. With `pauses`, also kill them."""
+def kept_running(*services: Service, steps: Mapping[str, Sequence[str]] = {}) -> Iterator[None]:
+    """Start services again whenever they were killed. Each time, a service kills itself at the next
+    of the `steps` of its role.
+    """
     done = threading.Event()
 
     def watch(one: Service) -> None:
-        while not done.is_set():
-            if not one.running:
-                with suppress(AssertionError):  # it was killed while it started
-                    one.start()
-            time.sleep(0.05)
+        for step in itertools.chain(steps.get(one.role, ()), itertools.repeat("")):
+            while one.running:
+                if done.wait(0.02):
+                    return
+            one.start(kill_at=step)
 
-    def harm() -> None:
-        for pause in pauses or iter(()):
-            if done.wait(pause):
-                return
-            random.choice(services).kill()
-
-    threads = [threading.Thread(target=watch, args=(one,)) for one in services]
-    threads.append(threading.Thread(target=harm))
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
+    with ThreadPoolExecutor(len(services)) as pool:
+        watching = [pool.submit(watch, one) for one in services]
+        try:
+            yield
+        finally:
+            done.set()
+        for one in watching:
+            one.result()
 
 
+def survives(
+    folder: Path, people: int, settings: dict[str, str], steps: Mapping[str, Sequence[str]]
+) -> None:
+    """A whole survey in which the services kill themselves at these steps, one after another."""
+    survey = distinct(folder, people)
+    bodies = answers(survey, people)
+    with pair(folder, survey, CLOSES_WITH=str(people), **settings) as both:
+
+        def all_reached() -> bool:
+            return all(one.log.count("serving") == len(steps[one.role]) + 1 for one in both)
+
+        with kept_running(*both, steps=steps):
+            send_all(survey, bodies)
+            found = results(survey)
+            until(all_reached, seconds=60)
+        assert found["people"] == people
+        assert counted(folder, settings) == [1] * people
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_killed_at_every_step_of_one_survey(tmp_path: Path, settings: dict[str, str]) -> None:
+    steps = {"shuffler": SHUFFLER_STEPS, "analyzer": ANALYZER_STEPS}
+    survives(tmp_path, 12, settings, steps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_3000_people_and_processes_killed_at_every_step(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
+    steps = {"shuffler": SHUFFLER_STEPS, "analyzer": ANALYZER_STEPS}
+    survives(tmp_path, 3000, settings, steps)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 @pytest.mark.parametrize("step", [*SHUFFLER_STEPS, *ANALYZER_STEPS])
-def test_killed_at_every_step(tmp_path: Path, server: str, kind: str, step: str) -> None:
-    people = 12
-    survey = distinct(tmp_path, people)
-    with (
-        stores(kind, server, step) as settings,
-        pair(tmp_path, survey, CLOSES_WITH=str(people), **settings) as (one, other),
-    ):
-        one.start(kill_at=step if step in SHUFFLER_STEPS else "")
-        other.start(kill_at=step if step in ANALYZER_STEPS else "")
-        killed = one if step in SHUFFLER_STEPS else other
-        with kept_running(one, other):
-            send_all(survey, people)
-            found = results(survey)
-        assert killed.log.count("serving") == 2, killed.log
-        assert found["people"] == people
-        assert counted(tmp_path, settings) == [1] * people
+def test_killed_at_one_step(tmp_path: Path, settings: dict[str, str], step: str) -> None:
+    steps = {
+        role: [step] if step in known else []
+        for role, known in (("shuffler", SHUFFLER_STEPS), ("analyzer", ANALYZER_STEPS))
+    }
+    survives(tmp_path, 12, settings, steps)
 
 
+class Pace:
+    """Kills and people keep step: neither is more than two kills ahead of the other. The last kills
+    come when everybody has answered.
+    """
+
+    def __init__(self, people: int, early: int) -> None:
+        self._each, self._early = people / early, early
+        self._begun, self.killed, self.all_answered = 0, 0, False
+
+    def may_answer(self, number: int) -> bool:
+        ready = number < (self.killed + 1) * self._each
+        self._begun = max(self._begun, number if ready else 0)
+        return ready
+
+    def may_kill(self) -> bool:
+        in_time = self.killed < self._early and self._begun >= (self.killed - 1) * self._each
+        return in_time or self.all_answered
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-@pytest.mark.parametrize(("people", "kills"), [(200, 5), (3000, 50)])
-def test_killed_at_random_moments(
-    tmp_path: Path, server: str, kind: str, people: int, kills: int
-) -> None:
-    chosen = random.Random(7)
+def test_3000_people_50_kills_and_lost_replies(tmp_path: Path, settings: dict[str, str]) -> None:
+    """Services are killed at random moments, and a proxy drops one reply in ten. The first 35 kills
+    come while people answer, the others while the survey is closed, handed over and counted.
+    """
+    people, kills = 3000, 50
     survey = distinct(tmp_path, people)
-    pauses = (chosen.uniform(0.3, 1.5) for _ in range(kills))
+    bodies = answers(survey, people)
+    chosen = random.Random(7)
+    pace = Pace(people, 35)
+
+    def harm() -> None:
+        while pace.killed < kills:
+            until(pace.may_kill)
+            time.sleep(chosen.uniform(0, 0.3))
+            one = both[pace.killed % 2]
+            until(lambda one=one: one.running)
+            one.kill()
+            pace.killed += 1
+
     with (
-        stores(kind, server, "random") as settings,
-        pair(tmp_path, survey, CLOSES_WITH=str(people), **settings) as (one, other),
+        pair(tmp_path, survey, CLOSES_WITH=str(people), **settings) as both,
+        dropping_proxy(survey.addresses.shuffler, share=0.1, seed=3) as (url, dropped),
+        ThreadPoolExecutor(1) as pool,
+        kept_running(*both),
     ):
-        one.start()
-        other.start()
-        with kept_running(one, other, pauses=pauses):
-            send_all(survey, people)
-            results(survey, seconds=600)
+        harming = pool.submit(harm)
+        try:
+            send_all(survey, bodies, urls=[url], ready=pace.may_answer)
+            assert 33 <= pace.killed <= 35
+        finally:
+            pace.all_answered = True
+            harming.result()
+        found = results(survey)
+    assert found["people"] == people
+    assert dropped() > 0.05 * people
+    assert counted(tmp_path, settings) == [1] * people
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_two_shufflers_on_one_store_close_once(tmp_path: Path, settings: dict[str, str]) -> None:
+    """Both take responses, and both close the survey as soon as it is full."""
+    people = 300
+    survey = distinct(tmp_path, people)
+    bodies = answers(survey, people)
+    port = free_port()
+    with pair(tmp_path, survey, CLOSES_WITH=str(people), **settings) as (one, other):
+        second = Service("shuffler", tmp_path, survey, **one.settings,
+                         SETTINGS=json.dumps({"port": port}))  # fmt: skip
+        second.url = f"http://127.0.0.1:{port}"
+        try:
+            for service in (one, second, other):
+                service.start()
+            send_all(survey, bodies, urls=[one.url, second.url])
+            results(survey)
+        finally:
+            second.kill()
         assert counted(tmp_path, settings) == [1] * people
 
 
-def test_lost_replies(tmp_path: Path) -> None:
-    """A proxy passes requests on and drops every second reply."""
-    people = 20
+# The disk -------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_answered_by_507_and_recovers(tmp_path: Path) -> None:
+    """The disks of both services are full again and again. Every write of SQLite may be the one
+    that fails.
+    """
+    people = 40
     survey = distinct(tmp_path, people)
-    target = survey.addresses.shuffler.rpartition(":")[2]
-    port, count = free_port(), [0]
-
-    def serve(listening: socket.socket) -> None:
-        while True:
-            try:
-                client, _ = listening.accept()
-            except OSError:
-                return
-            with client, socket.create_connection(("127.0.0.1", int(target))) as behind:
-                client.settimeout(5)
-                data = b""
-                while len(data.partition(b"\r\n\r\n")[2]) < survey.response_bytes:
-                    data += client.recv(65536)
-                behind.sendall(data)
-                reply = behind.recv(65536)
-                count[0] += 1
-                if count[0] % 2:
-                    client.sendall(reply)
-
-    with (
-        socket.create_server(("127.0.0.1", port)) as listening,
-        pair(tmp_path, survey, CLOSES_WITH=str(people)) as (one, other),
-    ):
-        threading.Thread(target=serve, args=(listening,), daemon=True).start()
-        one.start()
-        other.start()
-        url = f"http://127.0.0.1:{port}/surveys/{survey.digest}/responses"
-        for number in range(people):
-            body = response(survey, {"who": str(number)}, SOURCE)
-            while True:
-                with suppress(httpx.HTTPError):
-                    status = httpx.post(url, content=body, timeout=10).status_code
-                    assert status in (200, 201, 410)
-                    break
+    bodies = answers(survey, people)
+    url = f"{survey.addresses.shuffler}/surveys/{survey.digest}/responses"
+    (tmp_path / "disk").mkdir()
+    faulty = Nursery(built_shim(tmp_path))
+    statuses: set[int] = set()
+    with pair(tmp_path, survey, CLOSES_WITH=str(people)) as both:
+        for one in both:
+            one.nursery = faulty
+            one.settings["STORE"] = str(tmp_path / "disk" / f"{one.role}.db")
+        shuffling, analyzing = both
+        analyzing.start()
+        for number in range(people - 1):
+            shuffling.settings["FULL_AT"] = str(number % 13 + 1)
+            shuffling.start()
+            with full(shuffling):
+                first = posted(url, bodies[number])
+                second = posted(url, bodies[number])
+            assert {first, second} <= {201, 200, *LATER}
+            again = posted(url, bodies[number])
+            assert again == (200 if {first, second} & {200, 201} else 201)
+            statuses |= {first, second}
+            shuffling.kill()
+        assert 507 in statuses
+        shuffling.settings["FULL_AT"] = "1"
+        shuffling.start()
+        assert posted(url, bodies[-1]) == 201
+        with full(shuffling), full(analyzing):
+            time.sleep(2.5)  # the shuffler tries to close
+        with full(analyzing):
+            until(lambda: '"closed"' in shuffling.log, seconds=30)
+            time.sleep(1.5)  # the shuffler tries to hand over
         results(survey)
-        assert counted(tmp_path, {}) == [1] * people
+        assert counted(tmp_path, {"STORE": str(tmp_path / "disk" / "analyzer.db")}) == [1] * people
+        assert shuffling.running
+        assert analyzing.log.count("serving") == 1
+    faulty.close()
 
 
-def test_a_full_disk_refuses_and_recovers(tmp_path: Path) -> None:
+@contextmanager
+def full(one: Service) -> Iterator[None]:
+    """The disk of a service is full."""
+    assert one.process is not None
+    os.kill(one.process, signal.SIGUSR1)
+    time.sleep(0.1)
+    yield
+    os.kill(one.process, signal.SIGUSR2)
+    time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_a_store_that_must_not_grow_refuses_and_recovers(tmp_path: Path) -> None:
     """SQLite may not grow beyond a number of pages. Nothing of a refused response is stored."""
     survey = two_questions(tmp_path, 30)
     one = Shuffler(opened(str(tmp_path / "shuffler.db")))
@@ -210,12 +349,10 @@ def test_a_full_disk_refuses_and_recovers(tmp_path: Path) -> None:
         pages = run("PRAGMA page_count")[0][0]
         run(f"PRAGMA max_page_count = {pages + 2}")
     stored = 0
-    try:
+    with suppress(Full):
         while stored < 10_000:
             one.accept([sent()])
             stored += 1
-    except Full:
-        pass
     assert stored < 10_000
     assert one.status(survey.digest).responses == stored
     one.accept([sent()])  # a new connection has no limit
@@ -227,7 +364,7 @@ def test_a_damaged_file_is_refused_until_it_is_whole_again(tmp_path: Path) -> No
     file = tmp_path / "shuffler.db"
     one = Shuffler(opened(str(file)))
     one.register(survey)
-    sent = [Sent(survey.digest, response(survey, {"who": str(at)}, SOURCE)) for at in range(2)]
+    sent = [Sent(survey.digest, body) for body in answers(survey, 2)]
     assert one.accept(sent[:1]) == ["stored"]
     one.store.close()
     whole = file.read_bytes()
@@ -238,30 +375,51 @@ def test_a_damaged_file_is_refused_until_it_is_whole_again(tmp_path: Path) -> No
     assert one.accept(sent) == ["seen before", "stored"]
 
 
-def test_postgres_goes_away_and_comes_back(tmp_path: Path, server: str) -> None:
-    """The server ends the connections. The shuffler answers 503 or connects anew."""
-    people = 6
+# The database ---------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["postgres"])
+def test_the_database_stops_and_starts(
+    tmp_path: Path, server: Server, settings: dict[str, str]
+) -> None:
+    """PostgreSQL stops as in a crash while people answer, and while the survey is closed and
+    counted. The services keep running.
+    """
+    people = 600
     survey = distinct(tmp_path, people)
+    bodies = answers(survey, people)
+    stops = [0]
+
+    def harm() -> None:
+        for pause in (0.2, 0.1, 0.3, 0.5, 1.2):
+            time.sleep(pause)
+            server.stop()
+            time.sleep(pause)
+            server.start()
+            stops[0] += 1
+
     with (
-        stores("postgres", server, "gone") as settings,
-        pair(tmp_path, survey, CLOSES_WITH=str(people), **settings) as (one, other),
+        pair(tmp_path, survey, CLOSES_WITH=str(people), **settings) as both,
+        ThreadPoolExecutor(1) as pool,
     ):
-        one.start()
-        other.start()
-        with psycopg.connect(server, autocommit=True) as connection:
-            for _ in range(3):
-                connection.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                    "WHERE pid <> pg_backend_pid() AND datname LIKE 'test_%'"
-                )
-        send_all(survey, people)
+        for one in both:
+            one.start()
+        harming = pool.submit(harm)
+        try:
+            send_all(survey, bodies, ready=lambda number: number * 3 < (stops[0] + 1) * people)
+        finally:
+            harming.result()
         results(survey)
         assert counted(tmp_path, settings) == [1] * people
+        assert all(one.running and one.log.count("serving") == 1 for one in both)
 
 
-def test_stores_of_both_kinds_behave_alike(tmp_path: Path, server: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["postgres"])
+def test_stores_of_both_kinds_behave_alike(tmp_path: Path, settings: dict[str, str]) -> None:
     survey = two_questions(tmp_path, 30)
-    with ExitStack() as stack, stores("postgres", server, "alike") as settings:
+    with ExitStack() as stack:
         both = stack.enter_context(closing(opened(settings["STORE"])))
         one, other = Shuffler(both), Analyzer(both, keys.private_key(tmp_path, None))
         one.register(survey)

@@ -1,165 +1,315 @@
-"""The analyzer's view of real rounds, audited against the joint guarantee of the survey.
+"""The analyzer's view of whole rounds, audited against the joint guarantee of the survey.
 
-A round is run as the service runs it: people seal, the shuffler stores, closes and hands over, and
-the analyzer opens. Only the network is left out. Each broken shuffler or device must be refuted.
+A round is run as the service runs it: people randomize and fill up their responses, the shuffler
+stores, closes and mixes them, and hands the batch over. Only the network is left out. In most
+rounds, messages are not encrypted, which takes a tenth of the time. Each broken shuffler or device
+must be refuted. All random bits have fixed seeds.
 """
 
+import itertools
+import random
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 import headcount as hc
 from collection import document
-from headcount.collect import keys
+from headcount.collect import client, keys
 from headcount.collect.batch import SealedBatch
 from headcount.collect.client import response
 from headcount.collect.document import Document
+from headcount.collect.sealing import Content, Envelope
 from headcount.collect.shuffler import Sent, Shuffler
 from headcount.collect.store import opened
+from headcount.randomness.draws import permutation
 
 pytestmark = pytest.mark.slow
-SOURCE = hc.SeededSource(5)
 Answers = list[dict[str, int]]
-PAIR = ([{"a": 0, "b": 0}, {"a": 0, "b": 1}], [{"a": 1, "b": 1}, {"a": 0, "b": 1}])
+Code = int  # a message: three times its release, and 0, 1, or 2 for a dummy
+RUNS = 20_000
 
 
-@pytest.fixture(autouse=True)
-def fixed_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test draws the same bits, whatever ran before it."""
-    monkeypatch.setitem(globals(), "SOURCE", hc.SeededSource(5))
+class Subject(NamedTuple):
+    """A survey of two yes-no questions, the analyzer's key, and neighboring answers."""
+
+    survey: Document
+    key: X25519PrivateKey
+    pairs: list[tuple[Answers, Answers]]
+
+    @property
+    def worst(self) -> tuple[Answers, Answers]:
+        """The pair in which a person changes both answers from no to yes."""
+        return self.pairs[2]
+
+
+def made(factory: pytest.TempPathFactory, name: str, budget: hc.Budget, people: int) -> Subject:
+    folder = factory.mktemp("privacy")
+    protocol = hc.protocol(name, hc.Count(), budget, hc.Crowd(people))
+    survey = document(folder, {"a": protocol, "b": protocol}, least_people=people)
+    # One person changes both answers, or one of them. The others only shift the law of the counts.
+    others = [{"a": 0, "b": number % 2} for number in range(people - 1)]
+    own = [{"a": one, "b": other} for one, other in itertools.product((0, 1), repeat=2)]
+    pairs = [
+        ([one, *others], [another, *others]) for one, another in itertools.combinations(own, 2)
+    ]
+    return Subject(survey, keys.private_key(folder, None), pairs)
 
 
 @pytest.fixture(scope="module")
-def survey(tmp_path_factory: pytest.TempPathFactory) -> tuple[Document, Any]:
-    """Two questions to two people, with a small guarantee that few runs can refute."""
-    folder = tmp_path_factory.mktemp("privacy")
-    made = hc.protocol("shuffle.noisy-shuffler", hc.Count(), hc.Budget(0.7, 0.05), hc.Crowd(2))
-    found = document(folder, {"a": made, "b": made}, least_people=2)
-    return found, keys.private_key(folder, None)
+def shufflers_noise(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    """The shuffler adds the noise."""
+    return made(tmp_path_factory, "shuffle.noisy-shuffler", hc.Budget(0.7, 0.05), 2)
 
 
-def opened_contents(survey: Document, key: Any, batch: SealedBatch) -> list[tuple[int, int]]:
-    """The messages in the order in which the analyzer gets them: (release, bit)."""
-    sizes, envelope, size = survey.payload_sizes, survey.envelope, batch.size
-    contents = (
-        envelope.open(key, batch.messages[at : at + size], sizes)
-        for at in range(0, len(batch.messages), size)
-    )
-    return [(release, payload[0] if payload else 2) for release, payload in contents]
+@pytest.fixture(scope="module")
+def peoples_noise(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    """People add the noise. Their responses are filled up with dummies."""
+    return made(tmp_path_factory, "shuffle.zero-exact", hc.Budget(1.5, 0.05), 5)
 
 
-def round_of(survey: Document, answers: Answers, *, closings: int = 1) -> list[SealedBatch]:
-    """One round in the memory of this process. A broken shuffler may mix the same answers twice."""
-    one = Shuffler(opened(":memory:"), source=SOURCE)
-    one.register(survey)
-    bodies = [response(survey, person, SOURCE) for person in answers]
-    one.accept([Sent(survey.digest, body) for body in bodies])
-    if closings == 1:
-        one.close(survey.digest)
-        found = [one.batch(survey.digest)[1]]
-    else:
-        found = [one.mixed(survey, bodies, len(answers)) for _ in range(closings)]
-    one.store.close()
+@pytest.fixture(params=["shufflers_noise", "peoples_noise"])
+def subject(request: pytest.FixtureRequest) -> Subject:
+    found: Subject = request.getfixturevalue(request.param)
     return found
 
 
-def counts(contents: list[tuple[int, int]]) -> tuple[int, ...]:
-    """How many ones each release has. The order of a mixed batch carries no information."""
-    return tuple(contents.count((release, 1)) for release in range(2))
+@pytest.fixture
+def source() -> hc.SeededSource:
+    return hc.SeededSource(5)
 
 
-def refuted(survey: Document, mechanism: Callable[[Answers], Any], runs: int) -> bool:
-    promise = survey.guarantee
-    found = hc.audit(mechanism, [PAIR], claim=promise.epsilon, delta=promise.delta, runs=runs)
-    return found.refuted
+@pytest.fixture
+def unsealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages are followed by random bytes, but not encrypted."""
+    chosen = random.Random(5)
+
+    def seal(self: Envelope, key: X25519PublicKey, release: int, payload: bytes | None) -> bytes:
+        return self.packed(release, payload) + chosen.randbytes(self.size - self.content)
+
+    def open_it(
+        self: Envelope, key: X25519PrivateKey, sealed: bytes, sizes: tuple[int, ...]
+    ) -> Content:
+        return self.unpacked(sealed[: self.content], sizes)
+
+    monkeypatch.setattr(Envelope, "seal", seal)
+    monkeypatch.setattr(Envelope, "open", open_it)
+
+
+class Rounds:
+    """Rounds of a survey, one after another, each with its own noise and order."""
+
+    def __init__(self, of: Subject, source: hc.SeededSource, kind: type[Shuffler] = Shuffler):
+        self._of, self._source, self._kind = of, source, kind
+        self._one = kind(opened(":memory:"), source=source)
+
+    def bodies(self, answers: Answers) -> list[bytes]:
+        return [response(self._of.survey, person, self._source) for person in answers]
+
+    def mixed(self, bodies: list[bytes]) -> list[Code]:
+        """The messages in the order in which the analyzer gets them, from memory."""
+        return codes(self._of, self._one.mixed(self._of.survey, bodies, len(bodies)).messages)
+
+    def stored(self, bodies: list[bytes]) -> list[Code]:
+        """The same, from a shuffler that stores the responses, closes the survey and hands over."""
+        one, survey = self._kind(opened(":memory:"), source=self._source), self._of.survey
+        one.register(survey)
+        assert set(one.accept([Sent(survey.digest, body) for body in bodies])) == {"stored"}
+        one.close(survey.digest)
+        batch = one.batch(survey.digest)[1]
+        one.store.close()
+        return codes(self._of, batch.messages)
+
+    def __call__(self, answers: Answers) -> list[Code]:
+        return self.mixed(self.bodies(answers))
+
+
+def codes(of: Subject, messages: bytes) -> list[Code]:
+    envelope, sizes = of.survey.envelope, of.survey.payload_sizes
+    contents = (
+        envelope.open(of.key, messages[at : at + envelope.size], sizes)
+        for at in range(0, len(messages), envelope.size)
+    )
+    return [3 * release + (2 if payload is None else payload[0]) for release, payload in contents]
+
+
+def counts(messages: list[Code]) -> tuple[int, ...]:
+    """How often each message came. If all orders are equally likely, the order adds nothing."""
+    return tuple(messages.count(code) for code in range(6))
+
+
+def audited(
+    of: Subject,
+    view: Callable[[Answers], Any],
+    runs: int = RUNS,
+    pairs: list[tuple[Answers, Answers]] | None = None,
+) -> hc.Audit:
+    promise = of.survey.guarantee
+    return hc.audit(view, pairs or of.pairs, claim=promise.epsilon, delta=promise.delta, runs=runs)
+
+
+# Sound rounds -------------------------------------------------------------------------------------
 
 
 def test_the_analyzers_view_is_as_private_as_the_document_says(
-    survey: tuple[Document, Any],
+    shufflers_noise: Subject, source: hc.SeededSource, unsealed: None
 ) -> None:
-    found, key = survey
-
-    def view(answers: Answers) -> tuple[int, ...]:
-        return counts(opened_contents(found, key, round_of(found, answers)[0]))
-
-    assert not refuted(found, view, 1000)
-
-
-def test_the_order_of_a_batch_says_nothing(survey: tuple[Document, Any]) -> None:
-    found, key = survey
-
-    def first(answers: Answers) -> tuple[int, int]:
-        return opened_contents(found, key, round_of(found, answers)[0])[0]
-
-    assert not refuted(found, first, 1000)
+    """These runs would refute a guarantee of 0.85 times the ε that the document states. They find
+    any randomized response whose ε is larger than stated by 0.15, with a probability of 0.9.
+    """
+    of, rounds = shufflers_noise, Rounds(shufflers_noise, source)
+    found = audited(of, lambda answers: counts(rounds(answers)))
+    assert not found.refuted
+    assert found.epsilon > 0.85 * of.survey.guarantee.epsilon
+    assert found.smallest_seen is not None
+    assert found.smallest_seen < of.survey.guarantee.epsilon + 0.15
 
 
-def test_an_analyzer_that_sees_the_order_is_refuted(survey: tuple[Document, Any]) -> None:
-    """Without the shuffle, the messages of the first person come first."""
-    found, key = survey
-
-    def unmixed(answers: Answers) -> list[tuple[int, int]]:
-        body = response(found, answers[0], SOURCE)
-        return sorted(opened_contents(found, key, SealedBatch(1, found.envelope.size, body)))
-
-    assert refuted(found, lambda answers: str(unmixed(answers)), 1000)
-
-
-def test_missing_noise_is_refuted(survey: tuple[Document, Any]) -> None:
-    """The shuffler forgets its dummies."""
-    found, key = survey
-
-    def silent(answers: Answers) -> tuple[int, ...]:
-        bodies = b"".join(response(found, person, SOURCE) for person in answers)
-        batch = SealedBatch(len(answers), found.envelope.size, bodies)
-        return counts(opened_contents(found, key, batch))
-
-    assert refuted(found, silent, 1000)
+def test_the_view_of_peoples_noise_is_as_private_as_the_document_says(
+    peoples_noise: Subject, source: hc.SeededSource, unsealed: None
+) -> None:
+    """These runs find any randomized response whose ε is larger than stated by 0.4."""
+    of, rounds = peoples_noise, Rounds(peoples_noise, source)
+    found = audited(of, lambda answers: counts(rounds(answers)), RUNS // 2)
+    assert not found.refuted
+    assert found.smallest_seen is not None
+    assert found.smallest_seen < of.survey.guarantee.epsilon + 0.4
 
 
-def test_linked_responses_are_refuted(survey: tuple[Document, Any]) -> None:
-    """Somebody sees which two messages are from one person."""
-    found, key = survey
+def test_the_order_of_a_batch_says_nothing(
+    shufflers_noise: Subject, source: hc.SeededSource, unsealed: None
+) -> None:
+    of, rounds = shufflers_noise, Rounds(shufflers_noise, source)
 
-    def linked(answers: Answers) -> str:
-        pairs = []
-        for person in answers:
-            batch = SealedBatch(1, found.envelope.size, response(found, person, SOURCE))
-            pairs.append(tuple(sorted(opened_contents(found, key, batch))))
-        return str(sorted(pairs))
+    def ends(answers: Answers) -> tuple[int, ...]:
+        messages = rounds(answers)
+        return (*messages[:2], *messages[-2:])
 
-    assert refuted(found, linked, 1000)
-
-
-def test_unfilled_slots_are_refuted(tmp_path: Path) -> None:
-    """Devices that do not fill up their bundles show how many messages they send."""
-    made = hc.protocol("shuffle.zero-exact", hc.Count(), hc.Budget(1, 0.05), hc.Crowd(12))
-    found = document(tmp_path, {"a": made}, least_people=12)
-    key = keys.private_key(tmp_path, None)
-    promise = found.guarantee
-
-    def sent(value: int) -> int:
-        batch = SealedBatch(1, found.envelope.size, response(found, {"a": value}, SOURCE))
-        return sum(bit != 2 for _, bit in opened_contents(found, key, batch))
-
-    done = hc.audit(sent, [(0, 1)], claim=promise.epsilon, delta=promise.delta, runs=1000)
-    assert done.refuted
-    sizes = {len(response(found, {"a": value}, SOURCE)) for value in (0, 1) for _ in range(20)}
-    assert len(sizes) == 1
+    found = audited(of, ends, RUNS // 2)
+    assert not found.refuted
 
 
-def test_noise_that_is_drawn_twice_is_refuted(survey: tuple[Document, Any]) -> None:
-    """The same answers with fresh noise: the mean of many closings shows the answers."""
-    found, key = survey
+def test_rounds_that_are_stored_and_sealed_are_as_private(
+    shufflers_noise: Subject, source: hc.SeededSource
+) -> None:
+    """As above, with a store and encryption, and fewer runs."""
+    of, rounds = shufflers_noise, Rounds(shufflers_noise, source)
+    found = audited(
+        of, lambda answers: counts(rounds.stored(rounds.bodies(answers))), 2000, [of.worst]
+    )
+    assert not found.refuted
+    assert found.epsilon > 0.5 * of.survey.guarantee.epsilon
 
-    def again(answers: Answers) -> int:
-        views = [
-            counts(opened_contents(found, key, batch))
-            for batch in round_of(found, answers, closings=8)
-        ]
-        return int(np.sum(views))
 
-    assert refuted(found, again, 1000)
+# Broken rounds ------------------------------------------------------------------------------------
+
+
+class Unmixed(Shuffler):
+    """It hands messages over in the order of arrival, and its noise after them."""
+
+    def mixed(self, document: Document, bodies: list[bytes], people: int) -> SealedBatch:
+        noise, _ = self._noise(document, people)
+        return SealedBatch(people, document.envelope.size, b"".join([*bodies, *noise]))
+
+
+class Linking(Shuffler):
+    """It permutes responses, but leaves the messages of a person together."""
+
+    def mixed(self, document: Document, bodies: list[bytes], people: int) -> SealedBatch:
+        noise, _ = self._noise(document, people)
+        pieces = [*bodies, *noise]
+        order = permutation(self._source, len(pieces))
+        return SealedBatch(
+            people, document.envelope.size, b"".join(pieces[place] for place in order)
+        )
+
+
+class Silent(Shuffler):
+    """It forgets its noise."""
+
+    def _noise(self, document: Document, people: int) -> tuple[list[bytes], bool]:
+        return [], False
+
+
+def test_an_analyzer_that_sees_the_order_is_refuted(
+    subject: Subject, source: hc.SeededSource, unsealed: None
+) -> None:
+    """The messages of the first person come first."""
+    rounds = Rounds(subject, source, Unmixed)
+
+    def first(answers: Answers) -> tuple[int, ...]:
+        return counts(rounds(answers)[: subject.survey.messages])
+
+    assert audited(subject, first, 4000, [subject.worst]).refuted
+
+
+def test_linked_responses_are_refuted(
+    shufflers_noise: Subject, source: hc.SeededSource, unsealed: None
+) -> None:
+    """Somebody counts neighboring messages that say yes to both questions."""
+    of, rounds = shufflers_noise, Rounds(shufflers_noise, source, Linking)
+
+    def both(answers: Answers) -> int:
+        near = itertools.pairwise(rounds(answers))
+        return sum({one, other} == {1, 4} for one, other in near)
+
+    assert audited(of, both, 4000, [of.worst]).refuted
+
+
+def test_linked_responses_with_peoples_noise_are_refuted(
+    peoples_noise: Subject, source: hc.SeededSource, unsealed: None
+) -> None:
+    """Somebody counts responses with a yes to both questions."""
+    of, rounds = peoples_noise, Rounds(peoples_noise, source, Linking)
+
+    def both(answers: Answers) -> int:
+        messages, size = rounds(answers), of.survey.messages
+        people = (messages[at : at + size] for at in range(0, len(messages), size))
+        return sum({1, 4} <= set(person) for person in people)
+
+    found = audited(of, both, 4000, [of.worst])
+    assert found.refuted, found
+
+
+def test_missing_noise_is_refuted(
+    shufflers_noise: Subject, source: hc.SeededSource, unsealed: None
+) -> None:
+    of, rounds = shufflers_noise, Rounds(shufflers_noise, source, Silent)
+    assert audited(of, lambda answers: counts(rounds(answers)), 4000, [of.worst]).refuted
+
+
+def test_unfilled_slots_are_refuted(
+    peoples_noise: Subject,
+    source: hc.SeededSource,
+    unsealed: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Devices that do not fill up their responses show how many messages they have."""
+    of = peoples_noise
+
+    def size(answers: Answers) -> int:
+        return len(response(of.survey, answers[0], source))
+
+    assert len({size(answers) for pair in of.pairs for answers in pair for _ in range(50)}) == 1
+    monkeypatch.setattr(
+        client,
+        "filled_bundle",
+        lambda randomizer, encoded, source, slots: randomizer.send_fitting(encoded, source, slots),
+    )
+    assert audited(of, size, 8000, [of.worst]).refuted
+
+
+def test_noise_that_is_drawn_twice_is_refuted(
+    shufflers_noise: Subject, source: hc.SeededSource, unsealed: None
+) -> None:
+    """A shuffler that was restored from a copy closes the survey again."""
+    of, rounds = shufflers_noise, Rounds(shufflers_noise, source)
+
+    def twice(answers: Answers) -> tuple[int, ...]:
+        bodies = rounds.bodies(answers)
+        views = [counts(rounds.mixed(bodies)) for _ in range(2)]
+        return tuple(one + other for one, other in zip(*views, strict=True))
+
+    found = audited(of, twice, RUNS, [of.worst])
+    assert found.refuted

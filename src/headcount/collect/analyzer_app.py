@@ -28,6 +28,8 @@ def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
         name = request.path_params["batch"]
         if not re.fullmatch("[0-9a-f]{32}", name):
             raise Malformed("the id of a batch must be 32 hexadecimal digits")
+        # A batch of an unknown survey is not read.
+        await asyncio.to_thread(analyzer.document, request.path_params["digest"])
         body = await body_of(request, seconds=_BATCH_SECONDS, most=settings.largest_batch)
         batch = await asyncio.to_thread(SealedBatch.from_bytes, body)
         stated = request.headers.get("headcount-sha256", "")

@@ -6,23 +6,93 @@ together. Granian would answer more requests per second, but it runs a superviso
 supervisor that is killed leaves workers behind, which go on writing.
 """
 
+import asyncio
+import json
+import resource
 import socket
+from http import HTTPStatus
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from headcount.collect.http import log, log_to_standard_error
+from headcount.collect.refusals import Malformed, Refused, TooSlow
 from headcount.collect.settings import Settings
 from headcount.core.errors import InvalidParameter
+
+_LONGEST_HEAD = 2**15  # bytes
+_OTHER_FILES = 256  # files and sockets that a service opens besides connections
+
+
+class _Bounded(HttpToolsProtocol):
+    """A connection on which the head of each request must arrive within a number of seconds, and
+    must not be long. Otherwise, anybody could keep connections that never end.
+    """
+
+    seconds = 0.0
+    _late: asyncio.TimerHandle | None = None  # it runs while a head is awaited
+    _head = 0  # the number of bytes of a head that is not complete
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._arrived()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._head = 0 if self._late is None else self._head + len(data)
+        if self._head > _LONGEST_HEAD:
+            self._refuse(
+                Malformed(f"the head of a request must have at most {_LONGEST_HEAD} bytes")
+            )
+
+    def on_message_begin(self) -> None:
+        self._wait()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._arrived()
+        super().on_headers_complete()
+
+    def _wait(self) -> None:
+        self._arrived()
+        self._late = self.loop.call_later(self.seconds, self._end)
+
+    def _arrived(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _end(self) -> None:
+        self._refuse(TooSlow(f"a request's head must arrive within {self.seconds:g} s"))
+
+    def _refuse(self, refused: Refused) -> None:
+        """Answer without the application, and close the connection."""
+        body = json.dumps(refused.to_dict()).encode()
+        head = (
+            f"HTTP/1.1 {refused.http_status} {HTTPStatus(refused.http_status).phrase}\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            "connection: close\r\n\r\n"
+        )
+        if not self.transport.is_closing():
+            self.transport.write(head.encode() + body)
+            self.transport.close()
 
 
 def serve(app: Starlette, settings: Settings) -> None:
     """Serve until a signal to stop."""
     log_to_standard_error()
+    _allow_connections(settings.connections)
     taken = _listening(settings)
     server = uvicorn.Server(
         uvicorn.Config(
             app,
+            http=type("Bounded", (_Bounded,), {"seconds": settings.body_seconds}),
             access_log=False,  # it would list addresses and times
             log_config=None,
             server_header=False,
@@ -38,6 +108,15 @@ def serve(app: Starlette, settings: Settings) -> None:
     )
     log("serving", host=settings.host, port=taken.getsockname()[1])
     server.run(sockets=[taken])
+
+
+def _allow_connections(connections: int) -> None:
+    """Let this process open as many files as it needs, or as many as the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _OTHER_FILES
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _listening(settings: Settings) -> socket.socket:

@@ -22,7 +22,6 @@ from headcount.collect.shuffler import Clock, Outcome, Sent, Shuffler, Status
 from headcount.core.errors import HeadcountError
 
 _MOST_TOGETHER = 512  # responses in one transaction
-_TICK = 1.0  # seconds between two looks at what is due
 _COARSE = 10  # numbers of responses that everybody sees are rounded at least this much
 _LONGEST = 15.0  # the most seconds between two looks, if the analyzer cannot be reached
 
@@ -64,10 +63,12 @@ class Writer:
 
 
 class Keeper:
-    """Closes what is due, and forwards what is closed."""
+    """Closes what is due, and forwards what is closed. It looks every `seconds`, and less often
+    while it fails.
+    """
 
-    def __init__(self, shuffler: Shuffler, token: str) -> None:
-        self._shuffler, self._token = shuffler, token
+    def __init__(self, shuffler: Shuffler, token: str, seconds: float = 1.0) -> None:
+        self._shuffler, self._token, self._seconds = shuffler, token, seconds
         self._stuck: set[str] = set()
         self._failures = 0
         self.attempts = Attempts()
@@ -75,7 +76,7 @@ class Keeper:
     async def run(self) -> None:
         while True:
             await asyncio.to_thread(self.tick)
-            await asyncio.sleep(min(_LONGEST, _TICK * 2**self._failures))
+            await asyncio.sleep(min(_LONGEST, self._seconds * 2**self._failures))
 
     def tick(self) -> None:
         """Do what is due now. What fails is tried again."""
@@ -104,9 +105,11 @@ class Keeper:
         put_batch(document, name, batch, self._token)
 
 
-def shuffler_app(shuffler: Shuffler, settings: ShufflerSettings, *, clock: Clock) -> Starlette:
-    """The application of a shuffler."""
-    writer, keeper = Writer(shuffler), Keeper(shuffler, settings.token)
+def shuffler_app(
+    shuffler: Shuffler, settings: ShufflerSettings, *, clock: Clock, seconds: float = 1.0
+) -> Starlette:
+    """The application of a shuffler. Every `seconds`, it looks which surveys are due."""
+    writer, keeper = Writer(shuffler), Keeper(shuffler, settings.token, seconds)
     limit = RateLimit(settings.rate, settings.burst, clock)
 
     async def respond(request: Request) -> Response:
