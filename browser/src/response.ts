@@ -5,7 +5,7 @@ import type { Release, Survey } from "./document.js";
 import { refuse } from "./errors.js";
 import { domainOf, encoded, type Answers } from "./questions.js";
 import { permutation, words, type Source } from "./random.js";
-import type { Value } from "./randomizers/index.js";
+import type { Meaning, Value } from "./randomizers/index.js";
 
 const LINE = 1n << 32n;
 
@@ -13,6 +13,7 @@ const LINE = 1n << 32n;
 export interface Content {
   readonly release: number;
   readonly payload: Uint8Array | null;
+  readonly meaning?: Meaning; // of a payload
 }
 
 /** Randomize all answers, once. A second time would reveal more than the survey promises. */
@@ -23,7 +24,8 @@ export function randomized(survey: Survey, answers: Answers, source: Source): Co
     const release = survey.releases[number]!;
     const messages = release.randomizer.send(valueOf(survey, release, values), source, release.slots);
     for (const message of messages) {
-      contents.push({ release: number, payload: joined(message.map((one) => bytesOf(one, release.bytes))) });
+      const payload = joined(message.map((one) => bytesOf(one, release.bytes)));
+      contents.push({ release: number, payload, meaning: release.randomizer.meaning(message) });
     }
     for (let at = messages.length; at < release.slots; at++) contents.push({ release: number, payload: null });
   }

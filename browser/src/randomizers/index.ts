@@ -46,4 +46,4 @@ export function randomizerOf(from: Instructions): Randomizer {
   }
 }
 
-export type { Instructions, Message, Randomizer, Value } from "./randomizer.js";
+export type { Instructions, Meaning, Message, Randomizer, Value } from "./randomizer.js";

@@ -4,14 +4,16 @@ import { refuse } from "../errors.js";
 import { fraction, toNumber } from "../fractions.js";
 import { poisson } from "../noise.js";
 import { bernoulli, coin, FINE, Table, uniform, uniforms, WHOLE } from "../random.js";
-import { path, treeOf } from "./tree.js";
+import { cellsOf, path, treeOf } from "./tree.js";
 import {
   fitting,
   inner,
   large,
+  valueOf,
   whole,
   wholes,
   type Instructions,
+  type Meaning,
   type Message,
   type Randomizer,
 } from "./randomizer.js";
@@ -23,23 +25,34 @@ interface Own {
   readonly domain: bigint;
   readonly most: number; // the largest number of these messages
   of(value: number | bigint): Message[];
+  meaning(message: Message): Meaning;
 }
 
 function ownOf(from: Instructions, cells: number): Own {
   switch (from["kind"]) {
     case "value":
-      return { domain: BigInt(cells), most: 1, of: (value) => [[value]] };
+      return { domain: BigInt(cells), most: 1, of: (value) => [[value]], meaning: valueOf };
     case "ticks": {
       const ticked = (value: number | bigint) =>
         Array.from({ length: cells }, (_, box) => box).filter((box) => (BigInt(value) >> BigInt(box)) & 1n);
       const most = whole(from, "most", 1, cells);
-      return { domain: 1n << BigInt(cells), most, of: (value) => ticked(value).map((box) => [box]) };
+      return {
+        domain: 1n << BigInt(cells),
+        most,
+        of: (value) => ticked(value).map((box) => [box]),
+        meaning: ([box]) => ({ kind: "box", box: Number(box) }),
+      };
     }
     case "path": {
       const tree = treeOf(from);
       if (tree.nodes !== cells) refuse("must have noise for every node of a tree");
       const most = tree.sizes.length;
-      return { domain: BigInt(tree.cells), most, of: (value) => path(tree, Number(value)) };
+      return {
+        domain: BigInt(tree.cells),
+        most,
+        of: (value) => path(tree, Number(value)),
+        meaning: (message) => cellsOf(tree, message),
+      };
     }
     case "margins": {
       const [rows = 0, columns = 0] = wholes(from, "shape", 2, MOST_CELLS);
@@ -48,6 +61,10 @@ function ownOf(from: Instructions, cells: number): Own {
         domain: BigInt(rows) * BigInt(columns),
         most: 2,
         of: (value) => [[Math.floor(Number(value) / columns)], [rows + (Number(value) % columns)]],
+        meaning: ([side]) => {
+          const row = Number(side) < rows;
+          return { kind: "side", row, value: Number(side) - (row ? 0 : rows) };
+        },
       };
     }
     default:
@@ -73,6 +90,7 @@ export function fakeUsers(from: Instructions): Randomizer {
         ...uniforms(source, number.sample(source), cells).map((cell) => [cell]),
       ]);
     },
+    meaning: own.meaning,
   };
 }
 
@@ -84,6 +102,7 @@ export function paths(from: Instructions): Randomizer {
     localEpsilon: Infinity,
     domain: BigInt(tree.cells),
     send: (value) => path(tree, Number(value)),
+    meaning: (message) => cellsOf(tree, message),
   };
 }
 
@@ -118,6 +137,7 @@ export function signs(from: Instructions): Randomizer {
         return [...repeated(1, plus + held), ...repeated(-1, minus)];
       });
     },
+    meaning: ([sign]) => ({ kind: "sign", plus: Number(sign) > 0, value: 1 }),
   };
 }
 
@@ -136,6 +156,7 @@ export function signedBuckets(from: Instructions): Randomizer {
         return [[2 * Number(value)], ...repeated(bucket, plus), ...repeated(bucket + 1, minus)];
       });
     },
+    meaning: ([code]) => ({ kind: "sign", plus: Number(code) % 2 === 0, value: Number(code) >> 1 }),
   };
 }
 
@@ -150,6 +171,7 @@ export function oneMore(from: Instructions): Randomizer {
       fitting(slots, 1 - Number(value), () =>
         repeated(1, Number(value) + Number(coin(source, weight))),
       ),
+    meaning: valueOf,
   };
 }
 
@@ -166,6 +188,7 @@ export function oneOfEach(from: Instructions): Randomizer {
         const noise = [...bernoulli(source, buckets, weight).entries()].filter(([, bit]) => bit);
         return [[value], ...noise.map(([bucket]) => [bucket])];
       }),
+    meaning: valueOf,
   };
 }
 

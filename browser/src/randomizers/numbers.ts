@@ -8,6 +8,7 @@ import {
   inner,
   large,
   loss,
+  reportOf,
   whole,
   type Instructions,
   type Randomizer,
@@ -33,6 +34,11 @@ export function rounding(from: Instructions, build: (from: Instructions) => Rand
       const under = number.under * low.under * unit.over;
       const level = exact ? over / under : rounded(over, under, source);
       return levels.send(level, source, slots);
+    },
+    // A level is not an answer.
+    meaning: (message) => {
+      const found = levels.meaning(message);
+      return found.kind === "share" ? found : reportOf(message);
     },
   };
 }
@@ -77,6 +83,7 @@ export function shares(from: Instructions): Randomizer {
       drawn[count - 1] = drawn.slice(0, -1).reduce((left, one) => left - one, secret);
       return drawn.map((one) => [BigInt.asUintN(bits, one)]);
     },
+    meaning: ([number]) => ({ kind: "share", number: number! }),
   };
 }
 
@@ -93,6 +100,7 @@ export function bits(from: Instructions): Randomizer {
       const flips = weight ? bernoulli(source, count, weight) : new Uint8Array(count);
       return Array.from(flips, (flip, place) => [flip ^ Number(place < Number(value))]);
     },
+    meaning: reportOf,
   };
 }
 
@@ -107,6 +115,7 @@ export function digits(from: Instructions): Randomizer {
       Array.from({ length: count }, (_, place) => [
         2 * place + Number((BigInt(value) >> BigInt(place)) & 1n),
       ]),
+    meaning: reportOf,
   };
 }
 
@@ -138,6 +147,7 @@ export function piecewise(from: Instructions): Randomizer {
     localEpsilon: found.localEpsilon,
     domain: BigInt(found.outputs - found.window + 1),
     send: (value, source) => [[found.respond(Number(value), source)]],
+    meaning: reportOf,
   };
 }
 
@@ -160,6 +170,7 @@ export function hybrid(from: Instructions): Randomizer {
       if (!found || !coin(source, share)) return [[bit(level, source)]];
       return [[2 + found.respond(level, source)]];
     },
+    meaning: reportOf,
   };
 }
 
@@ -178,5 +189,6 @@ export function laplace(from: Instructions): Randomizer {
     send: (value, source) => [
       [Math.min(Math.max(Number(value) + reach + table.sample(source), 0), last)],
     ],
+    meaning: reportOf,
   };
 }

@@ -3,7 +3,17 @@
 import { refuse } from "../errors.js";
 import { bernoulli, bitLength, coin, packedBernoulli, uniform, WHOLE, words, type Source } from "../random.js";
 import { lieWeight, respond } from "./responses.js";
-import { large, loss, sizeOf, whole, type Instructions, type Randomizer } from "./randomizer.js";
+import {
+  large,
+  loss,
+  reportOf,
+  sizeOf,
+  whole,
+  type Instructions,
+  type Meaning,
+  type Message,
+  type Randomizer,
+} from "./randomizer.js";
 import { treeOf } from "./tree.js";
 
 const MOST = 2 ** 16; // the largest number of buckets
@@ -33,6 +43,13 @@ function bitCount(number: number): number {
   return count;
 }
 
+/** The buckets that a row of bits names. */
+function membersOf(message: Message, buckets: number): Meaning {
+  const row = Uint8Array.from(message as number[]);
+  const values = Array.from({ length: buckets }, (_, bucket) => bucket).filter((one) => has(row, one));
+  return { kind: "set", values };
+}
+
 /** The privacy loss if a bit is 1 with probability p for the owner, and q for others. */
 function unaryLoss(own: bigint, other: bigint): number {
   const ratio = (over: bigint, under: bigint) => loss(over - under, under);
@@ -55,6 +72,7 @@ export function unary(from: Instructions): Randomizer {
       put(row, Number(value), coin(source, own));
       return [[...cleared(row, buckets)]];
     },
+    meaning: (message) => membersOf(message, buckets),
   };
 }
 
@@ -78,6 +96,7 @@ export function level(from: Instructions): Randomizer {
       row.forEach((byte, at) => (message[1 + at] = byte));
       return [message];
     },
+    meaning: reportOf,
   };
 }
 
@@ -97,6 +116,7 @@ export function hadamard(from: Instructions): Randomizer {
       const bit = parity ^ Number(coin(source, weight));
       return [[report - (report % 2) + bit]];
     },
+    meaning: reportOf,
   };
 }
 
@@ -125,6 +145,7 @@ export function hashing(from: Instructions): Randomizer {
       const hashed = hashOf(rows, Number(value), values, guards);
       return [[...rows, respond(hashed, values, weight, source)]];
     },
+    meaning: reportOf,
   };
 }
 
@@ -176,6 +197,7 @@ export function subset(from: Instructions): Randomizer {
     localEpsilon: loss(inside - outside, outside),
     domain: BigInt(buckets),
     send: (value, source) => [[...draw(Number(value), source)]],
+    meaning: (message) => membersOf(message, buckets),
   };
 }
 

@@ -7,6 +7,18 @@ export type Value = number | bigint;
 /** A message is one integer, or a row of integers. */
 export type Message = readonly Value[];
 
+/** What a message says, so that a page can put it into words. */
+export type Meaning =
+  | { readonly kind: "value"; readonly value: number } // an encoded answer
+  | { readonly kind: "box"; readonly box: number }
+  | { readonly kind: "ticks"; readonly boxes: readonly (readonly [number, boolean])[] }
+  | { readonly kind: "set"; readonly values: readonly number[] } // the answer may be one of these
+  | { readonly kind: "cells"; readonly first: number; readonly last: number } // a range of answers
+  | { readonly kind: "side"; readonly row: boolean; readonly value: number } // of a table
+  | { readonly kind: "sign"; readonly plus: boolean; readonly value: number }
+  | { readonly kind: "share"; readonly number: Value }
+  | { readonly kind: "report"; readonly numbers: Message };
+
 export interface Randomizer {
   /** The number of integers in every message. */
   readonly columns: number;
@@ -16,6 +28,17 @@ export interface Randomizer {
   readonly domain: bigint | null;
   /** One person's messages. If they do not fit into `slots`, they are drawn again. */
   send(value: Value, source: Source, slots: number): Message[];
+  meaning(message: Message): Meaning;
+}
+
+/** The meaning of a message that is an encoded answer. */
+export function valueOf(message: Message): Meaning {
+  return { kind: "value", value: Number(message[0]) };
+}
+
+/** The meaning of a message that has none by itself. */
+export function reportOf(numbers: Message): Meaning {
+  return { kind: "report", numbers };
 }
 
 /** Messages that are drawn again until the noise would fit with any answer. `fewer` is how many

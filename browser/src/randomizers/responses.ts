@@ -1,7 +1,7 @@
 // Randomized responses: a bit, one of several values, or a block of ticked boxes.
 
 import { coin, uniform, WHOLE, type Source } from "../random.js";
-import { large, loss, sizeOf, whole, type Instructions, type Randomizer, type Value } from "./randomizer.js";
+import { large, loss, sizeOf, valueOf, whole, type Instructions, type Randomizer, type Value } from "./randomizer.js";
 
 /** The value itself, or each other value below `among` with probability weight/2^64. */
 export function respond(value: number, among: number, weight: bigint, source: Source): number {
@@ -21,7 +21,7 @@ export function lieWeight(from: Instructions, among: number): bigint {
 
 /** Sends the value itself, sealed for the analyzer. */
 export function disclosure(domain: bigint): Randomizer {
-  return { columns: 1, localEpsilon: Infinity, domain, send: (value: Value) => [[value]] };
+  return { columns: 1, localEpsilon: Infinity, domain, send: (value: Value) => [[value]], meaning: valueOf };
 }
 
 /** Sends a bit, or its opposite with probability weight/2^64. */
@@ -32,6 +32,7 @@ export function flip(from: Instructions): Randomizer {
     localEpsilon: loss(WHOLE - 2n * weight, weight),
     domain: 2n,
     send: (value, source) => [[Number(coin(source, weight)) ^ Number(value)]],
+    meaning: valueOf,
   };
 }
 
@@ -44,6 +45,7 @@ export function response(from: Instructions): Randomizer {
     localEpsilon: loss(WHOLE - BigInt(among) * weight, weight),
     domain: BigInt(among),
     send: (value, source) => [[respond(Number(value), among, weight, source)]],
+    meaning: valueOf,
   };
 }
 
@@ -64,6 +66,14 @@ export function blocks(from: Instructions): Randomizer {
         ticks |= Number((BigInt(value) >> BigInt((first + place) % boxes)) & 1n) << place;
       }
       return [[first, respond(ticks, among, weight, source)]];
+    },
+    meaning([first, ticks]) {
+      const box = (place: number) => (Number(first) + place) % boxes;
+      const places = Array.from({ length: Math.min(each, boxes) }, (_, place) => place);
+      return {
+        kind: "ticks",
+        boxes: places.map((place) => [box(place), ((Number(ticks) >> place) & 1) === 1] as const),
+      };
     },
   };
 }

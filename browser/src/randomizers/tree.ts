@@ -1,7 +1,7 @@
 // Trees of counts. Nodes are numbered level by level, from the top.
 
 import { refuse } from "../errors.js";
-import { wholes, type Instructions, type Message } from "./randomizer.js";
+import { wholes, type Instructions, type Meaning, type Message } from "./randomizer.js";
 
 export interface Tree {
   readonly sizes: readonly number[]; // the number of nodes of each level
@@ -26,4 +26,15 @@ export function path(tree: Tree, cell: number): Message[] {
     start += size;
     return [node];
   });
+}
+
+/** The cells of a node. */
+export function cellsOf(tree: Tree, message: Message): Meaning {
+  let node = Number(message[0]);
+  for (const size of tree.sizes) {
+    const width = tree.cells / size;
+    if (node < size) return { kind: "cells", first: node * width, last: (node + 1) * width - 1 };
+    node -= size;
+  }
+  return { kind: "report", numbers: message };
 }
