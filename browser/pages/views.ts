@@ -29,18 +29,19 @@ function oddsBox({ survey, texts }: Context): HTMLElement {
   return h(
     "div",
     { class: "odds" },
-    bar(without, "before"),
-    bar(within, "after"),
+    bar(without, "before", texts.promise.without),
+    bar(within, "after", texts.promise.within),
     h("p", { class: "strong" }, texts.promise.odds(without, within)),
     h("p", { class: "note" }, texts.promise.explained),
   );
 }
 
 /** A bar of this many percent. The sentence below says the same in words. */
-function bar(percent: number, look: string): HTMLElement {
+function bar(percent: number, look: string, label: string): HTMLElement {
   return h(
     "div",
     { class: `bar ${look}`, "aria-hidden": "true" },
+    h("span", {}, label),
     h("progress", { max: 100, value: percent }),
     h("span", {}, String(percent)),
   );
@@ -140,7 +141,7 @@ function details({ survey, texts, number }: Context): HTMLElement {
       ...(survey.waves > 1 ? [[told.waves, number(survey.waves)] as const] : []),
       [told.people, told.peopleCount(number(survey.leastPeople))],
       [told.size, told.sizeOf(number(survey.messages), number(bytes))],
-      [told.shuffler, survey.shuffler],
+      [survey.trust === "local" ? texts.sees.collector : told.shuffler, survey.shuffler],
       ...(survey.trust === "local" ? [] : [[told.analyzer, survey.analyzer] as const]),
     ]),
     h("h3", {}, told.checked),
@@ -173,7 +174,12 @@ export function leaving(
   const { leaves } = texts;
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const asked = survey.admission === "codes" ? codeField(texts, code) : null;
-  const submit = () => send(asked?.input.value.trim() ?? "", button, problem);
+  // After the first try nobody knows whether something has arrived.
+  const notSent = h("p", { class: "note", hidden: contents === null }, leaves.notSent);
+  const submit = () => {
+    notSent.hidden = true;
+    send(asked?.input.value.trim() ?? "", button, problem);
+  };
   const button = h("button", { type: "button", class: "primary", click: submit }, leaves.send);
   return [
     heading(leaves.title),
@@ -184,7 +190,7 @@ export function leaving(
       h("summary", {}, leaves.asBytes),
       h("pre", { tabindex: 0, "aria-label": leaves.asBytes }, dump(sealed))),
     h("section", { class: "card" }, oddsBox(context)),
-    h("p", { class: "note" }, leaves.notSent),
+    notSent,
     asked?.element ?? false,
     problem,
     h("p", { class: "actions" }, button),
@@ -195,9 +201,14 @@ export function leaving(
 function inWords(context: Context, contents: readonly Content[]): HTMLElement {
   const { survey, texts, words } = context;
   const { leaves } = texts;
+  const silent: string[] = [];
   const rows = survey.releases.map((release, number) => {
     const own = contents.filter((one) => one.release === number);
     const sent = own.flatMap((one) => (one.meaning ? [one.meaning] : []));
+    if (survey.trust === "local" && !sent.length) {
+      silent.push(words.title(release));
+      return null;
+    }
     const counts = new Map<string, number>();
     for (const meaning of sent) {
       const text = words.message(release, meaning);
@@ -209,18 +220,18 @@ function inWords(context: Context, contents: readonly Content[]): HTMLElement {
     const listed = [...counts].sort(([one], [other]) => one.localeCompare(other, undefined, { numeric: true }));
     return h("li", {},
       h("p", { class: "who" }, words.title(release)),
-      sent.length || survey.trust === "shuffle"
-        ? h("ul", { class: "messages" },
-            ...listed.map(([text, count]) =>
-              h("li", {}, count > 1 && h("span", { class: "times" }, leaves.times(count), " "), text)),
-            empty > 0 && survey.trust === "shuffle" && h("li", { class: "empty" }, leaves.empty(empty)))
-        : h("p", { class: "note" }, leaves.notDrawn),
+      h("ul", { class: "messages" },
+        ...listed.map(([text, count]) =>
+          h("li", {}, count > 1 && h("span", { class: "times" }, leaves.times(count), " "), text)),
+        empty > 0 && survey.trust === "shuffle" && h("li", { class: "empty" }, leaves.empty(empty))),
       help && h("p", { class: "note" }, help));
   });
+  const hidden = survey.noise === "shuffler" ? leaves.hiddenByShuffler : leaves.hiddenByPeople;
   return h("section", { class: "card" },
     h("h2", {}, leaves.inWords),
-    h("p", {}, survey.trust === "local" ? leaves.randomized : leaves.shuffled),
-    h("ul", { class: "said" }, ...rows));
+    h("p", {}, survey.trust === "local" ? leaves.randomized : `${leaves.shuffled} ${hidden}`),
+    h("ul", { class: "said" }, ...rows),
+    silent.length > 0 && h("p", { class: "note" }, `${leaves.notDrawn} ${silent.join(" · ")}`));
 }
 
 /** Bytes as hexadecimal digits, 16 to a line. */

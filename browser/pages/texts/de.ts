@@ -19,6 +19,8 @@ export const german: Texts = {
       "Ihre Antworten verlassen Ihr Gerät in versiegelten Nachrichten. Eine Stelle mischt die Nachrichten aller und kann sie nicht öffnen. Eine andere Stelle öffnet die gemischten Nachrichten und kann nicht erkennen, von wem sie stammen.",
     odds: (without, within) =>
       `Von 100 Leuten, die etwas über Sie raten, liegen im Mittel ${without} ohne Ihre Antworten richtig, und mit ihnen höchstens ${within}.`,
+    without: "ohne Sie",
+    within: "mit Ihnen",
     explained:
       "Sie raten, welche von zwei Aussagen über Sie wahr ist. Nach allem, was sie sonst wissen, sind beide gleich wahrscheinlich. Die Zahlen gelten für alle Ihre Antworten zusammen.",
     relyLocal: "Sie müssen niemandem vertrauen außer Ihrem eigenen Gerät.",
@@ -55,7 +57,8 @@ export const german: Texts = {
     people: "Nichts wird ausgewertet unter",
     peopleCount: people,
     size: "Was alle senden",
-    sizeOf: (messages, bytes) => `${messages} versiegelte Nachrichten, ${bytes} Bytes`,
+    sizeOf: (messages, bytes) =>
+      messages === "1" ? `1 versiegelte Nachricht, ${bytes} Bytes` : `${messages} versiegelte Nachrichten, ${bytes} Bytes`,
     shuffler: "Mischende Stelle",
     analyzer: "Zählende Stelle",
     checked: "Was diese Seite geprüft hat",
@@ -104,16 +107,20 @@ export const german: Texts = {
   leaves: {
     title: "Was Ihr Gerät verlässt",
     text: (messages, bytes) =>
-      `Diese ${messages} versiegelten Nachrichten, zusammen ${bytes} Bytes. Alle senden gleich viele Nachrichten von gleicher Größe.`,
+      messages === "1"
+        ? `Eine versiegelte Nachricht mit ${bytes} Bytes. Alle senden eine Nachricht von gleicher Größe.`
+        : `Diese ${messages} versiegelten Nachrichten, zusammen ${bytes} Bytes. Alle senden gleich viele Nachrichten von gleicher Größe.`,
     notSent: "Es wurde noch nichts gesendet. Wenn Sie diese Seite jetzt schließen, bleibt es dabei.",
     resume: "Ihr Gerät hat Ihre Antworten schon versiegelt, aber niemand hat sie bestätigt. Es kann dieselben Bytes noch einmal senden. Das verrät nicht mehr.",
     inWords: "In Worten",
     shuffled:
-      "Echte und zufällige Nachrichten sehen gleich aus. Die zählende Stelle erhält sie mit denen aller anderen gemischt und kann nicht erkennen, welche zusammengehören.",
+      "Ihre Antworten sind unter diesen Nachrichten. Die zählende Stelle erhält sie mit denen aller anderen gemischt und kann nicht erkennen, von wem sie stammen und welche zusammengehören.",
+    hiddenByPeople: "Zufällige Nachrichten von allen verbergen jede einzelne Antwort.",
+    hiddenByShuffler: "Zufällige Nachrichten, die die mischende Stelle hinzufügt, verbergen jede einzelne Antwort.",
     randomized: "Ihr Gerät hat sie zufällig gezogen. Sie können von Ihren Antworten abweichen.",
     asBytes: "Genau diese Bytes",
     empty: (count) => (count === 1 ? "1 leere Nachricht" : `${count} leere Nachrichten`),
-    notDrawn: "Ihr Gerät sendet hierzu nichts.",
+    notDrawn: "Ihr Gerät sendet nichts zu:",
     times: (count) => `${count} ×`,
     said: "Nachricht",
     between: (low, high) => `${low} bis ${high}`,

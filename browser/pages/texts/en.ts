@@ -20,6 +20,8 @@ export const english = {
       "Your answers leave your device in sealed messages. One party mixes everybody’s messages and cannot open them. Another party opens the mixed messages and cannot tell who sent them.",
     odds: (without: number, within: number) =>
       `Of 100 people who guess about you, on average ${without} are right without your answers, and at most ${within} with them.`,
+    without: "without you",
+    within: "with you",
     explained:
       "They guess which of two statements about you is true. From everything else that they know, both statements are equally likely. The numbers hold for all of your answers together.",
     relyLocal: "You rely on nobody but your own device.",
@@ -56,7 +58,8 @@ export const english = {
     people: "Nothing is analyzed below",
     peopleCount: people,
     size: "What everybody sends",
-    sizeOf: (messages: string, bytes: string) => `${messages} sealed messages, ${bytes} bytes`,
+    sizeOf: (messages: string, bytes: string) =>
+      messages === "1" ? `1 sealed message, ${bytes} bytes` : `${messages} sealed messages, ${bytes} bytes`,
     shuffler: "Mixing party",
     analyzer: "Counting party",
     checked: "What this page has checked",
@@ -106,16 +109,20 @@ export const english = {
   leaves: {
     title: "What leaves your device",
     text: (messages: string, bytes: string) =>
-      `These ${messages} sealed messages, ${bytes} bytes in all. Everybody sends the same number of messages of the same size.`,
+      messages === "1"
+        ? `One sealed message of ${bytes} bytes. Everybody sends one message of the same size.`
+        : `These ${messages} sealed messages, ${bytes} bytes in all. Everybody sends the same number of messages of the same size.`,
     notSent: "Nothing has been sent yet. If you close this page now, nothing will be.",
     resume: "Your device sealed your answers earlier, but nobody has confirmed them yet. It can send the same bytes again. This reveals nothing more.",
     inWords: "In words",
     shuffled:
-      "Real and random messages look alike. The counting party gets them mixed with everybody else’s, and cannot tell which of them belong together.",
+      "Your answers are among these messages. The counting party gets them mixed with everybody else’s, and cannot tell who sent which, or which belong together.",
+    hiddenByPeople: "Random messages from all people hide each single answer.",
+    hiddenByShuffler: "Random messages that the mixing party adds hide each single answer.",
     randomized: "Your device has drawn these at random. They may differ from your answers.",
     asBytes: "The very bytes",
     empty: (count: number) => (count === 1 ? "1 empty message" : `${count} empty messages`),
-    notDrawn: "Your device sends nothing about this.",
+    notDrawn: "Your device sends nothing about:",
     times: (count: number) => `${count} ×`,
     said: "Message",
     between: (low: string, high: string) => `${low} to ${high}`,
