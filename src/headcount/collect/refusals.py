@@ -63,6 +63,12 @@ class NoResults(Refused):
     text = "this survey has no results yet"
 
 
+class NotBuilt(Refused):
+    """The files of a page are missing in this installation."""
+
+    code, http_status = "not-built", 404
+
+
 class TooSlow(Refused):
     """The body did not arrive before its deadline."""
 

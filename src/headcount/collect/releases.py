@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from headcount.collect.device import device_data
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd
 from headcount.core.errors import InvalidParameter
@@ -36,6 +37,7 @@ def release_data(release: Release, slots: int, tables: Mapping[str, AskedTable])
         "options": {name: getattr(made, name) for name in option_names(type(made))},
         "parameters": dict(made.parameters),
         "slots": slots,
+        "device": device_data(made),
     }
 
 

@@ -17,6 +17,7 @@ from headcount.collect.client import put_batch
 from headcount.collect.document import Document
 from headcount.collect.http import Attempts, RateLimit, application, body_of, code_of, log, metric
 from headcount.collect.refusals import Refused, TooFewPeople, Unavailable
+from headcount.collect.respondent_page import page_routes
 from headcount.collect.settings import ShufflerSettings
 from headcount.collect.shuffler import Clock, Outcome, Sent, Shuffler, Status
 from headcount.core.errors import HeadcountError
@@ -135,6 +136,7 @@ def shuffler_app(
         [
             Route("/surveys/{digest}/responses", respond, methods=["POST"]),
             Route("/surveys/{digest}/status", status),
+            *page_routes(shuffler),
         ],
         document=shuffler.document,
         ready=shuffler.surveys,

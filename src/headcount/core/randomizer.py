@@ -76,6 +76,15 @@ class Randomizer(ABC):
         """
         return 0
 
+    @property
+    def instructions(self) -> Mapping[str, Any] | None:
+        """What other programs need to draw the same messages from the same random bits, as data
+        for JSON. None if only this library can draw them.
+
+        `kind` names the procedure. Large integers and fractions are texts.
+        """
+        return None
+
     def overflow(self, slots: int) -> float:
         """An upper bound on the probability of more messages than slots, for the value with the
         most messages. A subclass must define this method unless it defines `fixed_messages`.

@@ -18,9 +18,11 @@ Error       The sum of all people's independent jumps, minus its mean.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,10 +212,23 @@ class CappedShares:
             out[key] = out.get(key, Fraction(0)) + chance
         return out
 
+    @property
+    def weights(self) -> list[int]:
+        """The probability of each entry of the table, times 2^128."""
+        law = self.table.law
+        return [int(law.get(entry, 0) * FINE) for entry in range(len(self._outcomes))]
+
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        """What other programs need to draw the same noise, as data for JSON."""
+        return {
+            "copies": [[plus, minus] for plus, minus, _ in self._outcomes],
+            "weights": [str(weight) for weight in self.weights],
+        }
+
     def totals(self, users: int, cells: int, source: Source) -> NDArray[np.int64]:
         """The noise of all people together: for each cell, a row with the numbers of +1 and −1."""
-        law = self.table.law
-        weights = [int(law.get(entry, 0) * FINE) for entry in range(len(self._outcomes))]
+        weights = self.weights
         copies = np.stack([self.plus, self.minus], axis=1).astype(np.int64)
         people = multinomial(source, users, [1] * cells).tolist()
         return np.stack([multinomial(source, number, weights) @ copies for number in people])

@@ -1,7 +1,9 @@
 """A randomizer that sends the value itself, either to a curator or encrypted for an analyzer."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,10 @@ class Disclosure(Randomizer):
     @property
     def alphabet(self) -> Alphabet:
         return self.values
+
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {"kind": "value"}
 
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
         return Messages.one_each(encoded.astype(self.values.dtype, copy=False))

@@ -9,6 +9,7 @@ Messages    1 message of 1 bit per person. The local privacy loss of a report is
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -45,6 +46,10 @@ class FlipRandomizer(Randomizer):
     @property
     def local_epsilon(self) -> float:
         return ratio_epsilon(Fraction(WHOLE - 2 * self.weight, self.weight))
+
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {"kind": "flip", "weight": str(self.weight)}
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         reports = bernoulli(source, len(encoded), self.weight)

@@ -5,6 +5,7 @@ See `fixed_point` for the notation, the rounding and the error.
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -47,6 +48,19 @@ class Rounding(Randomizer):
     @property
     def messages_per_user(self) -> float:
         return self.levels.messages_per_user
+
+    @property
+    def instructions(self) -> Mapping[str, Any] | None:
+        then = self.levels.instructions
+        if then is None:
+            return None
+        return {
+            "kind": "rounding",
+            "low": str(Fraction(self.grid.task.low)),
+            "unit": str(self.grid.unit),
+            "exact": self.grid.exact,
+            "then": then,
+        }
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         return self.levels.send(self.grid.round(encoded, source), source)

@@ -4,6 +4,7 @@ Probabilities are multiples of 2^−64. They are rounded so that the privacy los
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
@@ -93,6 +94,10 @@ class KAryRandomizer(Randomizer):
     @property
     def alphabet(self) -> Alphabet:
         return Alphabet.numbers(self.buckets)
+
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {"kind": "response", "among": self.buckets, "weight": str(self.weight)}
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         return Messages.one_each(respond(encoded, self.buckets, self.weight, source))

@@ -28,8 +28,10 @@ Error       The sum of all noise is geometric noise, as in central trust. The pr
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,6 +152,10 @@ class ShareRandomizer(Randomizer):
     @property
     def fixed_messages(self) -> int:
         return self.shares
+
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {"kind": "shares", "modulus": str(self.modulus), "shares": self.shares}
 
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
         return self.split(encoded.astype(np.uint64), source)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,6 +132,15 @@ class Windows:
         out[seeing] += uniform(source, len(seeing), self.size).astype(np.int64)
         out[blinded] = uniform(source, len(blinded), self.outputs)
         return out
+
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        """What other programs need to draw the same outputs."""
+        return {
+            "outputs": self.outputs,
+            "window": self.size,
+            "weight": str(self.weight),
+        }
 
     def level_sum(self, outputs: int, people: int) -> Fraction:
         """The estimate S for this number of people, from the sum of their outputs."""

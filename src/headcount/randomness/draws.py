@@ -120,7 +120,7 @@ def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8
     # First, some digits of all words are compared, piece by piece. Then the other digits are
     # compared, but only for words with an undecided bit.
     first = digits[:_FIRST]
-    uniforms = np.empty((len(first), _WORDS), dtype=np.uint64)
+    uniforms = np.empty((len(first), min(_WORDS, len(out))), dtype=np.uint64)
     places, undecided = [], []
     for start in range(0, len(out), _WORDS):
         piece = out[start : start + _WORDS]

@@ -6,12 +6,13 @@ their law is smaller than any allowed δ. If the tail is too long for a table, a
 sum of clusters (see `NegativeBinomialShare`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import count, islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +113,11 @@ class NegativeBinomialShare:
         sizes = _clusters(self.gamma).sample(source, int(ends[-1]))
         amounts: NDArray[np.int64] = np.add.reduceat(sizes, ends - numbers)
         return having, amounts
+
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        """What other programs need to draw the same shares, as data for JSON."""
+        return {"r": str(self.r), "gamma": str(self.gamma)}
 
     def law(self, least: Fraction) -> dict[int, Fraction]:
         """The probability masses P(0), P(1), …, with 50 digits, until they stay below `least`.

@@ -57,6 +57,10 @@ class HadamardRandomizer(Randomizer):
         every = range(2, 2 << self.log_size)  # without j = 0
         return Alphabet(np.min_scalar_type(every[-1]).type, every)
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {"kind": "hadamard", "log_size": self.log_size, "weight": str(self.weight)}
+
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         dtype, every = self.alphabet.dtype, self.alphabet.columns[0]
         small: Any = dtype.type

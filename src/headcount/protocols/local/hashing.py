@@ -162,6 +162,17 @@ class HashingRandomizer(Randomizer):
         largest = max(column[-1] for column in columns)
         return Alphabet(np.min_scalar_type(largest).type, *columns)
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {
+            "kind": "hashing",
+            "buckets": self.hashes.buckets,
+            "values": self.hashes.values,
+            "bits": self.hashes.bits,
+            "guards": self.hashes.guards,
+            "weight": str(self.weight),
+        }
+
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         bits, dtype = self.hashes.bits, self.alphabet.dtype
         small: Any = dtype.type

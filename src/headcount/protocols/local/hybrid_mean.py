@@ -110,6 +110,16 @@ class HybridRandomizer(Randomizer):
         windows = self.mixture.windows
         return Alphabet.numbers(2 + (windows.outputs if windows else 0))
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {
+            "kind": "hybrid",
+            "levels": self.mixture.bit.levels,
+            "lie": str(self.mixture.bit.lie),
+            "share": str(self.mixture.share_weight),
+            "windows": self.mixture.windows.instructions if self.mixture.windows else None,
+        }
+
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
         return in_parts(self._respond, encoded, source, self.alphabet.dtype)
 

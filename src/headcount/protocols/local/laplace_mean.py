@@ -143,6 +143,15 @@ class LaplaceRandomizer(Randomizer):
     def alphabet(self) -> Alphabet:
         return Alphabet.numbers(self.noise.last + 1)
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {
+            "kind": "laplace",
+            "rate": str(Fraction(self.noise.rate)),
+            "levels": self.noise.levels,
+            "reach": self.noise.reach,
+        }
+
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
         return in_parts(self._respond, encoded, source, self.alphabet.dtype)
 

@@ -56,6 +56,10 @@ class PiecewiseRandomizer(Randomizer):
     def alphabet(self) -> Alphabet:
         return Alphabet.numbers(self.windows.outputs)
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {"kind": "windows", **self.windows.instructions}
+
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
         return in_parts(self.windows.respond, encoded, source, self.alphabet.dtype)
 

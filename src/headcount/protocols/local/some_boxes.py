@@ -84,6 +84,15 @@ class BlockRandomizer(Randomizer):
     def alphabet(self) -> Alphabet:
         return Alphabet(np.uint8, range(self.boxes), range(1 << self.each))
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {
+            "kind": "blocks",
+            "boxes": self.boxes,
+            "each": self.each,
+            "weight": str(self.weight),
+        }
+
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         firsts = uniform(source, len(encoded), self.boxes, np.uint8)
         ticks = blocks(encoded, firsts, self.boxes, self.each)

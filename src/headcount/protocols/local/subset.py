@@ -65,6 +65,13 @@ def every_set(buckets: int, size: int) -> NDArray[np.uint32]:
     return np.array([sum(1 << x for x in members) for members in every], dtype=np.uint32)
 
 
+def _rows(people: int, few: float) -> int:
+    """How many rows of bits are drawn for this many people, if a row is small enough with
+    probability `few`.
+    """
+    return math.ceil(people / few + 4 * math.sqrt(people) / few) + 1
+
+
 @dataclass(frozen=True)
 class SubsetRandomizer(Randomizer):
     """Sends a uniform set of w buckets. It contains x, except with probability t/2^64."""
@@ -78,6 +85,18 @@ class SubsetRandomizer(Randomizer):
     @property
     def alphabet(self) -> Alphabet:
         return Alphabet.packed(self.buckets)
+
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {
+            "kind": "subset",
+            "buckets": self.buckets,
+            "size": self.size,
+            "weight": str(self.weight),
+            # With many buckets, some rows of bits are drawn first.
+            "first": None if self.buckets <= _LISTED else str(self._first[0]),
+            "rows": None if self.buckets <= _LISTED else _rows(1, self._first[1]),
+        }
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         buckets, people = self.buckets, len(encoded)
@@ -151,7 +170,7 @@ class SubsetRandomizer(Randomizer):
         width = packed_bits.row_bytes(self.buckets)
         kept, left = [], people
         while left > 0:
-            count = math.ceil(left / few + 4 * math.sqrt(left) / few) + 1
+            count = _rows(left, few)
             rows = packed_bernoulli(source, count * width, weight).reshape(count, width)
             rows = packed_bits.cleared(rows, self.buckets)
             small = np.flatnonzero(packed_bits.row_sums(rows) < self.size)[:left]

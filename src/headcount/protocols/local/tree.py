@@ -89,6 +89,15 @@ class LevelRandomizer(Randomizer):
         bits = Alphabet.packed(self.tree.cells)
         return Alphabet(np.uint8, range(self.tree.levels), *bits.columns)
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {
+            "kind": "level",
+            "fanouts": list(self.tree.fanouts),
+            "own": str(self.own),
+            "other": str(self.other),
+        }
+
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         levels = uniform(source, len(encoded), self.tree.levels, np.uint8)
         reports = np.zeros((len(encoded), len(self.alphabet.columns)), dtype=np.uint8)

@@ -54,6 +54,15 @@ class UnaryRandomizer(Randomizer):
     def alphabet(self) -> Alphabet:
         return Alphabet.packed(self.buckets)
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {
+            "kind": "unary",
+            "buckets": self.buckets,
+            "own": str(self.own),
+            "other": str(self.other),
+        }
+
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         people, width = len(encoded), packed_bits.row_bytes(self.buckets)
         rows = packed_bernoulli(source, people * width, self.other).reshape(people, width)

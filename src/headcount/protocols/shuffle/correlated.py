@@ -118,6 +118,10 @@ class CappedCountRandomizer(Randomizer):
     def messages_per_user(self) -> float:
         return self.noise.messages_per_user
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {"kind": "signs", **self.noise.instructions}
+
     def send(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
         counts = np.empty(len(encoded), dtype=np.uint8)
         payload = [np.zeros(0, dtype=np.int8)]

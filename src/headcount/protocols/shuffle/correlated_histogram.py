@@ -22,6 +22,7 @@ Messages    1 + 2d(a/(1−a) + rp/(1−p))/h messages, each with a bucket and a 
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -123,6 +124,10 @@ class CappedHistogramRandomizer(Randomizer):
     @property
     def messages_per_user(self) -> float:
         return self.noise.messages_per_user
+
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {"kind": "signed-buckets", "buckets": self.buckets, **self.noise.instructions}
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         users = len(encoded)

@@ -77,6 +77,10 @@ class TickRandomizer(PoissonRandomizer):
     def fewer_messages(self, encoded: NDArray[Any]) -> int:
         return self.ticks - int(ticks_of(encoded)[0])
 
+    @property
+    def own_instructions(self) -> Mapping[str, Any]:
+        return {"kind": "ticks", "most": self.ticks}
+
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         codes = encoded.astype(np.uint64)
         ticked = (codes[:, None] >> np.arange(self.cells, dtype=np.uint64)) & np.uint64(1)

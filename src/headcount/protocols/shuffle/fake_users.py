@@ -89,6 +89,20 @@ class PoissonRandomizer(Randomizer):
         return poisson_share(self.cells * self.noise)
 
     @property
+    def own_instructions(self) -> Mapping[str, Any]:
+        """How other programs make the messages that tell a person's value."""
+        return {"kind": "value"}
+
+    @property
+    def instructions(self) -> Mapping[str, Any] | None:
+        return {
+            "kind": "fake-users",
+            "own": self.own_instructions,
+            "cells": self.cells,
+            "mean": str(self.cells * self.noise),
+        }
+
+    @property
     def messages_per_user(self) -> float:
         return float(self.own_messages + self.cells * self.noise)
 

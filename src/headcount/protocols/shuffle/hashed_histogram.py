@@ -134,6 +134,10 @@ class HashRandomizer(PoissonRandomizer):
             return spread(encoded, 64) >> np.uint64(self.log_cells - 1)
         return spread(encoded, 65 - self.log_cells)
 
+    @property
+    def instructions(self) -> None:
+        return None
+
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         seeds = source.integers(len(encoded), np.uint64)
         own = np.stack([seeds, cells_of(self.keys(encoded), words_of(seeds), self.log_cells)], 1)

@@ -66,6 +66,10 @@ class MarginsRandomizer(BucketRandomizer):
     def own_messages(self) -> int:
         return 2
 
+    @property
+    def own_instructions(self) -> Mapping[str, Any]:
+        return {"kind": "margins", "shape": list(self.shape)}
+
     def own(self, encoded: NDArray[Any]) -> NDArray[Any]:
         rows, columns = self.shape
         cells = encoded.astype(np.int64)

@@ -12,7 +12,7 @@ Error       The variance of S is Σ 4^j Var Z_j for all data.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -54,6 +54,10 @@ class BitRandomizer(Randomizer):
     def fixed_messages(self) -> int:
         return self.bits
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {"kind": "bits", "bits": self.bits, "weight": "0"}
+
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
         users, bits = len(encoded), self.bits
         payload = np.empty((users, bits), dtype=np.uint8)
@@ -80,6 +84,10 @@ class DigitRandomizer(Randomizer):
     @property
     def fixed_messages(self) -> int:
         return self.digits
+
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {"kind": "digits", "digits": self.digits}
 
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
         users = len(encoded)

@@ -72,6 +72,10 @@ class SplitRandomizer(ShareRandomizer):
 
     noise: NegativeBinomialShare
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {**super().instructions, "noise": self.noise.instructions}
+
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
         return self.split(add_noise(encoded.astype(np.uint64), self.noise, source), source)
 

@@ -89,6 +89,10 @@ class PathRandomizer(Randomizer):
     def alphabet(self) -> Alphabet:
         return Alphabet.numbers(self.tree.nodes)
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {"kind": "path", "fanouts": list(self.tree.fanouts)}
+
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         nodes = self.tree.paths(encoded).astype(self.alphabet.dtype)
         counts = np.broadcast_to(np.int64(self.tree.levels), len(encoded))
@@ -108,6 +112,10 @@ class NoisyPathRandomizer(BucketRandomizer):
     @property
     def own_messages(self) -> int:
         return self.tree.levels
+
+    @property
+    def own_instructions(self) -> Mapping[str, Any]:
+        return {"kind": "path", "fanouts": list(self.tree.fanouts)}
 
     def own(self, encoded: NDArray[Any]) -> NDArray[Any]:
         return self.tree.paths(encoded)

@@ -70,6 +70,10 @@ class UnaryRandomizer(Randomizer):
     def fixed_messages(self) -> int:
         return self.bits
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {"kind": "bits", "bits": self.bits, "weight": str(self.weight)}
+
     def send(self, encoded: NDArray[np.integer], source: Source) -> Messages:
         bits = self.bits
         flips = bernoulli(source, len(encoded) * bits, self.weight).reshape(-1, bits)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,10 @@ class CountRandomizer(Randomizer):
     @property
     def messages_per_user(self) -> float:
         return float(2 - self.withheld)
+
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {"kind": "one-more", "weight": str(WHOLE - self.weight)}
 
     def send(self, encoded: NDArray[np.uint8], source: Source) -> Messages:
         counts = bernoulli(source, len(encoded), WHOLE - self.weight)

@@ -17,6 +17,7 @@ Messages    1 + dp messages on average and at most d + 1, each with a bucket. If
             bucket twice, this bucket is x. So the local ε is infinite.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -70,6 +71,14 @@ class HistogramRandomizer(Randomizer):
     @property
     def messages_per_user(self) -> float:
         return float(1 + self.buckets * self.sent)
+
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {
+            "kind": "one-of-each",
+            "buckets": self.buckets,
+            "weight": str(WHOLE - self.weight),
+        }
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         dtype = self.alphabet.dtype

@@ -1,0 +1,168 @@
+// All texts of the page in German.
+
+import type { Texts } from "./en.js";
+
+const people = (number: string) => `${number} Personen`;
+
+export const german: Texts = {
+  language: "Deutsch",
+  loading: "Die Umfrage wird geladen …",
+  untitled: "Umfrage",
+  questions: (count) => (count === 1 ? "1 Frage" : `${count} Fragen`),
+  contact: "Kontakt",
+
+  promise: {
+    title: "Was wir Ihnen versprechen",
+    local:
+      "Ihr Gerät verändert Ihre Antworten zufällig, bevor es sie sendet. Wer sieht, was es sendet, kann sich Ihrer wahren Antworten nicht sicher sein.",
+    shuffle:
+      "Ihre Antworten verlassen Ihr Gerät in versiegelten Nachrichten. Eine Stelle mischt die Nachrichten aller und kann sie nicht öffnen. Eine andere Stelle öffnet die gemischten Nachrichten und kann nicht erkennen, von wem sie stammen.",
+    odds: (without, within) =>
+      `Von 100 Leuten, die etwas über Sie raten, liegen im Mittel ${without} ohne Ihre Antworten richtig, und mit ihnen höchstens ${within}.`,
+    without: "ohne Sie",
+    within: "mit Ihnen",
+    explained:
+      "Sie raten, welche von zwei Aussagen über Sie wahr ist. Nach allem, was sie sonst wissen, sind beide gleich wahrscheinlich. Die Zahlen gelten für alle Ihre Antworten zusammen.",
+    relyLocal: "Sie müssen niemandem vertrauen außer Ihrem eigenen Gerät.",
+    relyShuffle: (count, noise) =>
+      `Sie verlassen sich darauf, dass die mischende Stelle mischt${noise ? " und Rauschen hinzufügt" : ""}, dass beide Stellen nicht zusammenarbeiten, und dass mindestens ${people(count)} ehrlich teilnehmen.`,
+  },
+  sees: {
+    title: "Wer was sehen kann",
+    collector: "Wer die Umfrage durchführt",
+    collectorSees: "Ihre zufällig veränderten Antworten, vielleicht auch, von wem sie stammen.",
+    shuffler: "Die mischende Stelle",
+    shufflerSees: "Dass Ihr Gerät geantwortet hat, und wann. Nicht, was Sie geantwortet haben.",
+    shufflerNoise: "Sie fügt auch das Rauschen hinzu. Daher kann sie die genauen Ergebnisse berechnen, sobald sie veröffentlicht sind.",
+    analyzer: "Die zählende Stelle",
+    analyzerSees: "Die gemischten Nachrichten aller. Nicht, wer welche Nachricht gesendet hat.",
+    both: "Beide zusammen",
+    bothSee: "Alle Ihre Antworten. Dann schützt Sie nichts.",
+    bothSeeRandomized: (epsilon) => `Zufällig veränderte Antworten. Es bleibt nur lokaler Schutz mit ε = ${epsilon}.`,
+    readers: "Alle, die die Ergebnisse lesen",
+    readersSee: "Zahlen über alle zusammen, mit Rauschen, das jede einzelne Person schützt.",
+  },
+  some: (each, all) =>
+    `Ihr Gerät sendet Antworten zu höchstens ${each} von ${all} Teilen der Umfrage. Es wählt sie zufällig, unabhängig von Ihren Antworten.`,
+  before: (count, epsilon) =>
+    count === 1
+      ? `Dieses Gerät hat hier schon 1 andere Umfrage beantwortet, mit ε = ${epsilon}. Was Umfragen über Sie verraten, summiert sich.`
+      : `Dieses Gerät hat hier schon ${count} andere Umfragen beantwortet, zusammen mit ε = ${epsilon}. Was Umfragen über Sie verraten, summiert sich.`,
+  details: {
+    title: "Technische Einzelheiten",
+    digest: "Name der Umfrage (SHA-256)",
+    epsilon: "ε, für alle Ihre Antworten zusammen",
+    delta: "δ",
+    waves: "Das Versprechen gilt für so viele Befragungen",
+    people: "Nichts wird ausgewertet unter",
+    peopleCount: people,
+    size: "Was alle senden",
+    sizeOf: (messages, bytes) =>
+      messages === "1" ? `1 versiegelte Nachricht, ${bytes} Bytes` : `${messages} versiegelte Nachrichten, ${bytes} Bytes`,
+    shuffler: "Mischende Stelle",
+    analyzer: "Zählende Stelle",
+    checked: "Was diese Seite geprüft hat",
+    checks:
+      "Das Dokument hat den Namen dieser Adresse. Jede Frage hat genau ein Zufallsverfahren, das genau ihre Antworten annimmt. Größe und Zahl der Nachrichten sind für alle gleich. Die Seite hat das Rauschen selbst berechnet, und auch das ε, das ohne die mischende Stelle bleibt.",
+    notChecked:
+      "Das gemeinsame δ aller Antworten hängt vom Rauschen aller ab. Beide Stellen berechnen es aus demselben Dokument, und mit dem Programm headcount können auch Sie das tun.",
+  },
+  consent: {
+    title: "Möchten Sie teilnehmen?",
+    text: "Die Teilnahme ist freiwillig. Bis Sie Ihre Antworten senden, können Sie jederzeit aufhören. Danach können Sie sie nicht zurücknehmen.",
+    agree: "Ich habe das gelesen und möchte teilnehmen.",
+    stored: "Bevor Sie zustimmen, wird auf diesem Gerät nichts gespeichert.",
+    begin: "Beginnen",
+    needed: "Bitte stimmen Sie zu, bevor Sie beginnen.",
+  },
+  code: {
+    label: "Einladungscode",
+    help: "Sie haben ihn mit der Einladung erhalten. Er gilt einmal.",
+    needed: "Bitte geben Sie Ihren Code ein.",
+  },
+
+  yes: "Ja",
+  no: "Nein",
+  none: "Das möchte ich nicht beantworten",
+  noneHelp: "„Keine Antwort“ ist geschützt wie jede andere Antwort.",
+  optional: "freiwillig",
+  atMost: (count) => (count === 1 ? "Wählen Sie höchstens eine Antwort oder keine." : `Wählen Sie höchstens ${count} Antworten oder keine.`),
+  any: "Wählen Sie beliebig viele oder keine.",
+  range: (low, high, whole) => `${whole ? "Eine ganze Zahl" : "Eine Zahl"} von ${low} bis ${high}`,
+  missing: "Bitte beantworten Sie diese Frage.",
+  tooMany: (count) => `Bitte wählen Sie höchstens ${count}.`,
+  wrongNumber: (low, high, whole) => `Bitte geben Sie eine ${whole ? "ganze " : ""}Zahl von ${low} bis ${high} ein.`,
+  problems: (count) => (count === 1 ? "Eine Frage ist noch offen:" : `${count} Fragen sind noch offen:`),
+  next: "Antworten prüfen",
+  private: "Ihre Antworten sind bisher nur auf diesem Gerät.",
+
+  review: {
+    title: "Ihre Antworten",
+    text: "Sie sind noch immer nur auf diesem Gerät. Im nächsten Schritt verändert Ihr Gerät sie zufällig und versiegelt sie, ein einziges Mal. Danach lassen sie sich nicht mehr ändern.",
+    change: "Antworten ändern",
+    seal: "Verändern und versiegeln",
+    nothing: "keine davon",
+  },
+
+  leaves: {
+    title: "Was Ihr Gerät verlässt",
+    text: (messages, bytes) =>
+      messages === "1"
+        ? `Eine versiegelte Nachricht mit ${bytes} Bytes. Alle senden eine Nachricht von gleicher Größe.`
+        : `Diese ${messages} versiegelten Nachrichten, zusammen ${bytes} Bytes. Alle senden gleich viele Nachrichten von gleicher Größe.`,
+    notSent: "Es wurde noch nichts gesendet. Wenn Sie diese Seite jetzt schließen, bleibt es dabei.",
+    resume: "Ihr Gerät hat Ihre Antworten schon versiegelt, aber niemand hat sie bestätigt. Es kann dieselben Bytes noch einmal senden. Das verrät nicht mehr.",
+    inWords: "In Worten",
+    shuffled:
+      "Ihre Antworten sind unter diesen Nachrichten. Die zählende Stelle erhält sie mit denen aller anderen gemischt und kann nicht erkennen, von wem sie stammen und welche zusammengehören.",
+    hiddenByPeople: "Zufällige Nachrichten von allen verbergen jede einzelne Antwort.",
+    hiddenByShuffler: "Zufällige Nachrichten, die die mischende Stelle hinzufügt, verbergen jede einzelne Antwort.",
+    randomized: "Ihr Gerät hat sie zufällig gezogen. Sie können von Ihren Antworten abweichen.",
+    asBytes: "Genau diese Bytes",
+    empty: (count) => (count === 1 ? "1 leere Nachricht" : `${count} leere Nachrichten`),
+    notDrawn: "Ihr Gerät sendet nichts zu:",
+    times: (count) => `${count} ×`,
+    said: "Nachricht",
+    between: (low, high) => `${low} bis ${high}`,
+    under: (low, high) => `${low} bis unter ${high}`,
+    plus: "+1",
+    minus: "−1",
+    share: (number) => `die Zufallszahl ${number}`,
+    shareHelp: "Diese Zahlen sehen zufällig aus. Nur ihre Summe mit denen aller anderen hat eine Bedeutung.",
+    report: (numbers) => `die zufällige Meldung ${numbers}`,
+    reportHelp: "Jede solche Meldung passt zu vielen Antworten.",
+    noAnswer: "keine Antwort",
+    send: "Senden",
+    sending: "Wird gesendet …",
+    again: "Noch einmal senden",
+  },
+
+  receipt: {
+    title: "Danke. Ihre Antworten sind angekommen.",
+    stored: "Die mischende Stelle hat Ihre versiegelten Antworten gespeichert. Öffnen kann sie sie nicht.",
+    storedLocal: "Ihre zufällig veränderten Antworten sind gespeichert.",
+    next: (count) =>
+      `Wenn die Umfrage endet, werden die Nachrichten aller gemeinsam gemischt und gezählt. Bei weniger als ${people(count)} wird nichts ausgewertet.`,
+    keeps: "Dieses Gerät merkt sich nur, dass es diese Umfrage beantwortet hat. Es behält weder Ihre Antworten noch das Gesendete.",
+    survey: "Umfrage",
+  },
+  already: {
+    title: "Sie haben schon geantwortet",
+    text: "Dieses Gerät hat diese Umfrage beantwortet, und die Antworten sind angekommen. Vielen Dank.",
+    why: "Eine zweite Antwort würde mehr über Sie verraten, als die Umfrage verspricht. Deshalb sendet Ihr Gerät keine.",
+  },
+
+  errors: {
+    title: "Das geht nicht",
+    document: "Diese Umfrage lässt sich nicht beantworten: Ihr Dokument ist beschädigt oder nicht das, was die Adresse sagt. Bitte sagen Sie es denen, von denen Sie den Link haben.",
+    unsupported: "Für diese Umfrage braucht es das Programm headcount. Browser können sie nicht beantworten.",
+    answer: "Eine Antwort fehlt oder ist außerhalb der Grenzen. Bitte prüfen Sie Ihre Antworten.",
+    answered: "Dieses Gerät hat diese Umfrage schon beantwortet. Eine zweite Antwort würde mehr über Sie verraten als versprochen.",
+    unavailable:
+      "Die Umfrage ist gerade nicht erreichbar. Ihre versiegelten Antworten bleiben auf diesem Gerät. Bitte versuchen Sie es später noch einmal: Es werden dieselben Bytes gesendet.",
+    unreachable: "Die Umfrage ist gerade nicht erreichbar. Bitte prüfen Sie Ihre Verbindung und laden Sie die Seite neu.",
+    closed: "Diese Umfrage ist beendet. Sie nimmt keine Antworten mehr an.",
+    code: "Dieser Einladungscode ist unbekannt oder schon benutzt.",
+    refused: "Die Umfrage hat die Antworten abgelehnt. Bitte sagen Sie es denen, von denen Sie den Link haben.",
+  },
+};

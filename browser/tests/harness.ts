@@ -1,0 +1,140 @@
+// What the tests call in a browser and in Node: every step of the client, with given random bytes.
+
+import { KEM_DHKEM_X25519_HKDF_SHA256, type KEM, type KEMFactory } from "hpke";
+
+import { fromHex, joined, bytesOf, toHex } from "../src/bytes.js";
+import { surveyOf } from "../src/document.js";
+import { HeadcountError } from "../src/errors.js";
+import type { Answers } from "../src/questions.js";
+import { GivenSource, SecureSource, type Source } from "../src/random.js";
+import { randomizerOf, type Instructions, type Value } from "../src/randomizers/index.js";
+import { randomized } from "../src/response.js";
+import { packed, Sealer } from "../src/seal.js";
+
+/** The messages of one person, each as hexadecimal digits, and how many random bytes were used. */
+export function messages(device: Instructions, value: Value | string, random: string, slots: number) {
+  const source = new GivenSource(fromHex(random));
+  const held = typeof value === "string" ? BigInt(value) : value;
+  const sent = randomizerOf(device).send(held, source, slots);
+  const size = device["bytes"] as number;
+  return {
+    messages: sent.map((message) => toHex(joined(message.map((one) => bytesOf(one, size))))),
+    used: source.used,
+  };
+}
+
+/** How often each bundle came, in `count` draws. A bundle is its sorted messages. */
+export function drawn(device: Instructions, value: Value | string, count: number, slots: number) {
+  const randomizer = randomizerOf(device);
+  const held = typeof value === "string" ? BigInt(value) : value;
+  const source = new Buffered(new SecureSource());
+  const found: Record<string, number> = {};
+  for (let at = 0; at < count; at++) {
+    const sent = randomizer.send(held, source, slots).map((one) => one.join(","));
+    const key = sent.sort().join(" ");
+    found[key] = (found[key] ?? 0) + 1;
+  }
+  return found;
+}
+
+/** How often the sum of all messages came, modulo a number. */
+export function drawnSums(device: Instructions, value: string, count: number, modulus: string) {
+  const randomizer = randomizerOf(device);
+  const source = new Buffered(new SecureSource());
+  const found: Record<string, number> = {};
+  for (let at = 0; at < count; at++) {
+    const sent = randomizer.send(BigInt(value), source, 10_000);
+    const sum = sent.reduce((total, [share]) => total + BigInt(share!), 0n) % BigInt(modulus);
+    found[String(sum)] = (found[String(sum)] ?? 0) + 1;
+  }
+  return found;
+}
+
+/** Asks the browser for many bytes at a time. */
+class Buffered implements Source {
+  private buffer = new Uint8Array(0);
+  private at = 0;
+
+  constructor(private readonly source: Source) {}
+
+  fill(out: Uint8Array): void {
+    if (this.at + out.length > this.buffer.length) {
+      this.buffer = new Uint8Array(Math.max(65536, out.length));
+      this.source.fill(this.buffer);
+      this.at = 0;
+    }
+    out.set(this.buffer.subarray(this.at, this.at + out.length));
+    this.at += out.length;
+  }
+}
+
+/** A KEM whose ephemeral keys are given, for test vectors alone. */
+function givenKeys(keys: string[]): KEMFactory {
+  let next = 0;
+  return () => {
+    const kem = KEM_DHKEM_X25519_HKDF_SHA256() as KEM<CryptoKey>;
+    const made = Object.create(kem) as KEM<CryptoKey>;
+    return Object.assign(made, {
+      async GenerateKeyPair() {
+        const raw = fromHex(keys[next++]!);
+        const header = fromHex("302e020100300506032b656e04220420");
+        const pair = { name: "X25519" };
+        const secret = await crypto.subtle.importKey("pkcs8", joined([header, raw]), pair, true, ["deriveBits"]);
+        const { x } = await crypto.subtle.exportKey("jwk", secret);
+        const open = await crypto.subtle.importKey("jwk", { kty: "OKP", crv: "X25519", x: x! }, pair, true, []);
+        return { privateKey: secret, publicKey: open };
+      },
+    });
+  };
+}
+
+export interface Vector {
+  document: string; // hexadecimal digits
+  digest: string;
+  answers: Answers;
+  random: string;
+  ephemeral: string[];
+}
+
+/** A whole response: its contents in their final order, and the sealed bytes. */
+export async function whole(vector: Vector) {
+  const survey = await surveyOf(fromHex(vector.document), vector.digest);
+  const source = new GivenSource(fromHex(vector.random));
+  const contents = randomized(survey, vector.answers, source);
+  const sealed = await new Sealer(survey, givenKeys(vector.ephemeral)).seal(contents);
+  return {
+    contents: contents.map((one) => toHex(packed(survey, one))),
+    sealed: toHex(sealed),
+    used: source.used,
+  };
+}
+
+/** One sealed message. */
+export async function sealed(
+  digest: string,
+  key: string,
+  messageBytes: number,
+  release: number,
+  payload: string | null,
+  ephemeral: string,
+) {
+  const survey = { digest, messageBytes, key: fromHex(key) };
+  const content = { release, payload: payload === null ? null : fromHex(payload) };
+  return {
+    content: toHex(packed(survey, content)),
+    sealed: toHex(await new Sealer(survey, givenKeys([ephemeral])).seal([content])),
+  };
+}
+
+/** What is wrong with a document: the code and the words of the error, or "accepted". */
+export async function verdict(document: string, digest: string | null): Promise<string[]> {
+  const bytes = fromHex(document);
+  const name = digest ?? toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)));
+  try {
+    await surveyOf(bytes, name);
+    return ["accepted", ""];
+  } catch (error) {
+    if (error instanceof HeadcountError) return [error.code, error.message];
+    throw error;
+  }
+}

@@ -1,0 +1,90 @@
+"""The page on which people answer a survey in a browser, as the shuffler serves it.
+
+The folder `pages` has its files. `make browser` builds them from `browser/pages`. The page loads
+nothing from other hosts, and runs no script but its own. It checks the survey's document itself.
+"""
+
+import asyncio
+import gzip
+from functools import cache
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headcount.collect.refusals import NotBuilt, UnknownSurvey
+from headcount.collect.shuffler import Shuffler
+
+FOLDER = Path(__file__).parent / "pages"
+_TYPES = {
+    "respond.html": "text/html",
+    "respond.css": "text/css",
+    "respond.js": "text/javascript",
+    "client.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-cache",
+    "Vary": "Accept-Encoding",
+}
+
+
+def page_routes(shuffler: Shuffler) -> list[Route]:
+    """The routes of the page: `/surveys/{digest}/`, and its files beside it."""
+
+    async def page(request: Request) -> Response:
+        known = True
+        try:
+            await asyncio.to_thread(shuffler.document, request.path_params["digest"])
+        except UnknownSurvey:  # the page says so in words
+            known = False
+        return _file(request, "respond.html", 200 if known else 404)
+
+    async def file(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in _TYPES:
+            raise UnknownSurvey("there is nothing at this address")
+        return _file(request, name)
+
+    return [Route("/surveys/{digest}/", page), Route("/surveys/{digest}/{name}", file)]
+
+
+def _file(request: Request, name: str, status: int = 200) -> Response:
+    plain, packed = _content(name)
+    small = "gzip" in request.headers.get("accept-encoding", "")
+    headers = {**_HEADERS, **({"Content-Encoding": "gzip"} if small else {})}
+    return Response(packed if small else plain, status, headers, media_type=_TYPES[name])
+
+
+@cache
+def _content(name: str) -> tuple[bytes, bytes]:
+    """The bytes of a file, and the same bytes compressed."""
+    try:
+        data = (FOLDER / name).read_bytes()
+    except OSError:
+        raise NotBuilt(
+            "the page for browsers is not part of this installation",
+            hint="make browser builds it; headcount survey answer works without it",
+        ) from None
+    return data, gzip.compress(data, mtime=0)

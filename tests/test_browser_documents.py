@@ -1,0 +1,340 @@
+"""Whole responses of the browser: from a document, answers and random bytes to sealed bytes.
+
+`python tests/test_browser_documents.py` writes `vectors/responses-1.json`. Good documents give
+the same bytes in Python, Chromium and Node. Bad documents are refused by all of them.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+import headcount as hc
+from browsing import ROOT, chromium, harness_page, in_browser, in_node
+from devices import Recorded
+from headcount.collect.document import Addresses, Document, canonical
+from headcount.collect.keys import PublicKey
+from headcount.survey.file import survey_from
+from headcount.survey.response import Response
+from test_collection_vectors import FILE as SEALING
+from test_collection_vectors import seal
+
+FILE = ROOT / "vectors" / "responses-1.json"
+KEY = "07a37cbc142093c8b755dc1b10e86cb426374ad16aa853ed0bdfc0b2b86d1c7c"
+PRIVACY = """
+title = "Vectors: “ä”, 𝔸 and \\\\"
+[privacy]
+trust = "{trust}"
+noise = "{noise}"
+epsilon = 3
+delta = {delta}
+least_people = 400
+"""
+EVERY_KIND = """
+[[question]]
+id = "smoke"
+text = "Do you smoke?"
+kind = "yes-no"
+[[question]]
+id = "drink"
+text = "Do you drink?"
+kind = "yes-no"
+[[question]]
+id = "sex"
+text = "What is your sex?"
+kind = "choice"
+choices = ["female", "male", "other"]
+optional = true
+[[question]]
+id = "sleep"
+text = "How do you sleep?"
+kind = "scale"
+low = -2
+high = 2
+[[question]]
+id = "age"
+text = "How old are you?"
+kind = "number"
+low = 18
+high = 99.5
+[[question]]
+id = "partners"
+text = "How many partners?"
+kind = "number"
+low = 0
+high = 9
+whole = true
+want = ["mean", "quantiles"]
+optional = true
+[[question]]
+id = "rent"
+text = "What is your rent?"
+kind = "number"
+low = 0
+high = 2000.1
+want = ["quantiles"]
+cells = 16
+[[table]]
+of = ["sex", "smoke"]
+"""
+SEVERAL = """
+[[question]]
+id = "drugs"
+text = "Which of these?"
+kind = "several"
+choices = ["cannabis", "stimulants", "opioids", "other"]
+at_most = 2
+optional = true
+"""
+SMALL = """
+[[question]]
+id = "smoke"
+text = "Do you smoke?"
+kind = "yes-no"
+[[question]]
+id = "sex"
+text = "What is your sex?"
+kind = "choice"
+choices = ["female", "male", "other"]
+"""
+ANSWERS: list[dict[str, Any]] = [
+    {"smoke": True, "drink": False, "sex": "other", "sleep": -2, "age": 33.3, "partners": 9,
+     "rent": 2000.1, "drugs": ["opioids", "cannabis"]},
+    {"smoke": False, "drink": True, "sex": None, "sleep": 2, "age": 18, "partners": None,
+     "rent": 0.3, "drugs": None},
+    {"smoke": True, "drink": True, "sex": "female", "sleep": 0, "age": 99.5, "partners": 0,
+     "rent": 1000.05, "drugs": []},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with chromium() as browser, harness_page(browser) as found:
+        yield found
+
+
+def made(questions: str, trust: str, noise: str = "people", delta: str = "1e-6") -> Document:
+    text = PRIVACY.format(trust=trust, noise=noise, delta=delta) + questions
+    survey = survey_from(tomllib.loads(text))
+    places = Addresses("https://mix.example", "https://count.example")
+    return Document.of(survey, PublicKey(bytes.fromhex(KEY)), places)
+
+
+def answered(survey: Document, answers: dict[str, Any], seed: int) -> dict[str, Any]:
+    """One vector: what follows from answers and random bytes."""
+    asked = {name: answers[name] for name in (ask.id for ask in survey.design.asked)}
+    source = Recorded(seed)
+    sent = Response.of(survey.design, survey.encoded(asked), source).messages
+    contents = [survey.envelope.packed(one.release, one.payload) for one in sent]
+    keys = [hashlib.sha256(f"{seed} {at}".encode()).digest() for at in range(len(sent))]
+    sealed = [
+        seal(key, bytes.fromhex(KEY), survey.envelope.info, content)
+        for key, content in zip(keys, contents, strict=True)
+    ]
+    return {
+        "answers": asked,
+        "random": source.data.hex(),
+        "contents": [content.hex() for content in contents],
+        "ephemeral": [key.hex() for key in keys],
+        "sha256": hashlib.sha256(b"".join(sealed)).hexdigest(),
+        "first": sealed[0].hex(),
+    }
+
+
+def good() -> list[dict[str, Any]]:
+    surveys = [
+        made(EVERY_KIND + SEVERAL, "shuffle"),
+        made(EVERY_KIND, "shuffle", "shuffler"),
+        made(EVERY_KIND + SEVERAL, "local", delta="0"),
+    ]
+    return [
+        {
+            "document": survey.data.decode(),
+            "digest": survey.digest,
+            "responses": [answered(survey, one, seed) for seed, one in enumerate(ANSWERS)],
+        }
+        for survey in surveys
+    ]
+
+
+def changed(data: bytes, *path: Any, to: Any) -> bytes:
+    """The document with another value at this path."""
+    found = json.loads(data)
+    inside = found
+    for step in path[:-1]:
+        inside = inside[step]
+    if to is None:
+        del inside[path[-1]]
+    else:
+        inside[path[-1]] = to(inside[path[-1]]) if callable(to) else to
+    return canonical(found)
+
+
+def bad() -> dict[str, bytes]:
+    """Documents that every client must refuse. They differ from a good one in one respect."""
+    data = made(SMALL, "local", delta="0").data
+    less: Callable[[float], float] = lambda value: value * 0.9  # noqa: E731
+    return {
+        "empty": b"",
+        "not JSON": b"{",
+        "a list": b"[]",
+        "truncated": data[:-1],
+        "longer": data + b"\n",
+        "a space": data.replace(b",", b", ", 1),
+        "not UTF-8": data.replace(b"Vectors", b"Vector\xff"),
+        "a byte-order mark": b"\xef\xbb\xbf" + data,
+        "a key twice": data.replace(b'{"addresses"', b'{"addresses":{},"addresses"', 1),
+        "unsorted keys": b'{"version":1,' + data[1:].replace(b',"version":1', b""),
+        "an escaped letter": data.replace(b"Vectors", b"V\\u0065ctors"),
+        "a number in another form": data.replace(b'"version":1,', b'"version":1e0,'),
+        "a constant": data.replace(b'"version":1', b'"version":NaN'),
+        "deep": b"[" * 100_000,
+        "other version": changed(data, "version", to=2),
+        "less local epsilon": changed(data, "local_epsilon", to=less),
+        "less epsilon": changed(data, "guarantee", "epsilon", to=less),
+        "other trust": changed(data, "guarantee", "trust", to="central"),
+        "other probability": changed(
+            data, "releases", 0, "device", "weight", to=lambda text: str(int(text) // 2)
+        ),
+        "probability above 1": changed(data, "releases", 0, "device", "weight", to=str(2**64)),
+        "other randomizer": changed(
+            data, "releases", 0, "device", to={"bytes": 1, "kind": "value"}
+        ),
+        "unknown randomizer": changed(data, "releases", 0, "device", "kind", to="constructor"),
+        "no instructions": changed(data, "releases", 0, "device", to=None),
+        "other size of integers": changed(data, "releases", 0, "device", "bytes", to=99),
+        "more slots": changed(data, "releases", 0, "slots", to=2),
+        "no slots": changed(data, "releases", 0, "slots", to=0),
+        "other share": changed(data, "releases", 0, "share", to=1),
+        "other question": changed(data, "releases", 0, "questions", 0, "id", to="other"),
+        "question without release": changed(data, "releases", to=lambda found: found[:1]),
+        "more choices than buckets": changed(
+            data, "survey", "question", 1, "choices", to=lambda found: [*found, "fourth"]
+        ),
+        "question of another kind": changed(data, "survey", "question", 0, "kind", to="essay"),
+        "no questions": changed(data, "survey", "question", to=[]),
+        "more messages": changed(data, "messages", to=3),
+        "shorter messages": changed(data, "message_bytes", to=63),
+        "longer messages": changed(data, "message_bytes", to=128),
+        "other key": changed(data, "key", "public", to="00" * 32),
+        "short key": changed(data, "key", "public", to="00"),
+        "address of a script": changed(data, "addresses", "shuffler", to="javascript:alert(1)"),
+        "unknown admission": changed(data, "admission", to="everybody"),
+        "no people": changed(data, "least_people", to=0),
+        "no guarantee": changed(data, "guarantee", to=None),
+    }
+
+
+def vectors() -> dict[str, Any]:
+    return {
+        "version": 1,
+        "good": good(),
+        "bad": [
+            {"why": why, "document": data.hex()} for why, data in bad().items() if len(data) < 9999
+        ],
+    }
+
+
+def stored() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(FILE.read_text())
+    return found
+
+
+def calls() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every response of the file: the arguments of `whole`, and what it must return."""
+    for one in stored()["good"]:
+        for response in one["responses"]:
+            wanted = {"contents": response["contents"], "used": len(response["random"]) // 2}
+            document = one["document"].encode().hex()
+            yield {"document": document, "digest": one["digest"], **response}, wanted
+
+
+def agrees(found: dict[str, Any], call: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    sealed = bytes.fromhex(found["sealed"])
+    same = hashlib.sha256(sealed).hexdigest() == call["sha256"]
+    first = sealed[: len(call["first"]) // 2].hex() == call["first"]
+    return same and first and all(found[name] == value for name, value in wanted.items())
+
+
+# Good documents -------------------------------------------------------------------------------
+
+
+def test_python_gives_the_stored_responses() -> None:
+    for one in stored()["good"]:
+        survey = Document.from_bytes(one["document"].encode())
+        assert survey.digest == one["digest"]
+        for seed, response in enumerate(one["responses"]):
+            assert answered(survey, ANSWERS[seed], seed) == response
+
+
+def test_chromium_gives_the_stored_responses(page: Page) -> None:
+    for call, wanted in calls():
+        assert agrees(in_browser(page, "whole", [[call]])[0], call, wanted)
+
+
+def test_node_gives_the_stored_responses() -> None:
+    every = list(calls())
+    found = in_node("whole", [[call] for call, _ in every])
+    assert all(agrees(one, call, wanted) for one, (call, wanted) in zip(found, every, strict=True))
+
+
+def test_other_random_bytes_give_another_response(page: Page) -> None:
+    call, wanted = next(calls())
+    flipped = bytes(byte ^ 255 for byte in bytes.fromhex(call["random"])).hex()
+    found = in_browser(page, "whole", [[{**call, "random": flipped + "00" * 10_000}]])[0]
+    assert found["contents"] != wanted["contents"]
+
+
+def test_single_messages_are_sealed_alike(page: Page) -> None:
+    known = json.loads(SEALING.read_text())
+    for one in known["good"]:
+        call = [known["digest"], known["public"], known["content_bytes"], one["release"],
+                one["payload"], one["ephemeral"]]  # fmt: skip
+        found = in_browser(page, "sealed", [call])[0]
+        assert found == {"content": one["content"], "sealed": one["sealed"]}
+
+
+# Bad documents --------------------------------------------------------------------------------
+
+
+def test_bad_documents_are_refused_by_everybody(page: Page) -> None:
+    every = bad()
+    calls = [[data.hex(), None] for data in every.values()]
+    verdicts = in_browser(page, "verdict", calls)
+    assert verdicts == in_node("verdict", calls)
+    for (why, data), (code, message) in zip(every.items(), verdicts, strict=True):
+        assert code == ("unsupported" if why == "unknown randomizer" else "document"), (
+            why,
+            message,
+        )
+        assert "\n" not in message
+        with pytest.raises(hc.UnreadableData):
+            Document.from_bytes(data)
+
+
+def test_stored_bad_documents_are_current() -> None:
+    assert {one["why"]: one["document"] for one in stored()["bad"]} == {
+        why: data.hex() for why, data in bad().items() if len(data) < 9999
+    }
+
+
+def test_good_documents_are_accepted_only_under_their_digest(page: Page) -> None:
+    for one in stored()["good"]:
+        data = one["document"].encode().hex()
+        calls = [[data, one["digest"]], [data, "0" * 64], [data, one["digest"][:-1]]]
+        codes = [code for code, _ in in_browser(page, "verdict", calls)]
+        assert codes == ["accepted", "document", "document"]
+
+
+def test_huge_documents_are_refused_at_once(page: Page) -> None:
+    huge = b"[" + b"0," * 2**19 + b"0]"
+    code, message = in_browser(page, "verdict", [[huge.hex(), None]])[0]
+    assert (code, "1 MiB" in message) == ("document", True)
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(vectors(), indent=1) + "\n")
