@@ -14,7 +14,6 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
 from headcount.core.tasks.table import sides_of
 from headcount.core.writing import check_apart
-from headcount.data.dictionary import DataDictionary
 from headcount.data.folders import belongs_to
 from headcount.data.queries import files_named
 from headcount.data.reading import Reading
@@ -124,6 +123,8 @@ class DataOptions:
             raise InvalidParameter(f"--table must be two columns, got {checks.shown(self.table)}")
         if self.dictionary is None:
             return {}
+        from headcount.data.dictionary import DataDictionary
+
         found = DataDictionary(self.dictionary)
         columns = listed(self._column or "")
         if len(columns) == 2:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from headcount.cli.interrupts import unbroken
 from headcount.cli.refusals import refusal_of
@@ -156,6 +155,11 @@ def progress(what: str) -> Iterator[Callable[[str, float], None]]:
     """Show a progress bar on the terminal. The block gets a function, and calls it with the name of
     a step and the share of the work that is done.
     """
+    if not messages.is_terminal or messages.quiet:
+        yield lambda name, share: None
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -163,7 +167,6 @@ def progress(what: str) -> Iterator[Callable[[str, float], None]]:
         TimeElapsedColumn(),
         console=messages,
         transient=True,
-        disable=not messages.is_terminal or messages.quiet,
     ) as bar:
         work = bar.add_task(what, total=1.0)
 

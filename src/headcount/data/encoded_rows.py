@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core import checks
+from headcount.core.cells import BETWEEN
 from headcount.core.errors import InvalidValue
-from headcount.core.two_way import BETWEEN
 from headcount.data.columns import as_numpy, is_text, listed, names, plain
 from headcount.data.problems import Problems
 from headcount.data.question import Question
