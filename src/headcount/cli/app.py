@@ -56,8 +56,8 @@ _STATUSES = (
 
 @cache
 def app(command: str = "") -> typer.Typer:
-    """The program with this command alone, since loading all commands takes a while. If there is no
-    such command, the program has all commands.
+    """The program with this command alone, since loading all commands takes a while. With
+    --version, it has no commands. If there is no such command, the program has all commands.
     """
     made = typer.Typer(
         name="headcount",
@@ -68,7 +68,7 @@ def app(command: str = "") -> typer.Typer:
         rich_markup_mode=None,
     )
     made.callback(invoke_without_command=True)(_headcount)
-    known = (*_COMMANDS, *_GROUPS)
+    known = (*_COMMANDS, *_GROUPS, "--version")
     for name, examples in _COMMANDS.items():
         if command == name or command not in known:
             epilog = "\n\n".join(f"Example: {example}" for example in examples)

@@ -26,7 +26,9 @@ def _console(*, stderr: bool = False) -> Console:
     """A console of the terminal's size. An impossible size, such as COLUMNS=0, is ignored."""
     found = shutil.get_terminal_size()
     width, height = min(found.columns, _WIDEST), min(found.lines, _WIDEST)
-    return Console(stderr=stderr, highlight=False, markup=False, width=width, height=height)
+    return Console(
+        stderr=stderr, highlight=False, markup=False, emoji=False, width=width, height=height
+    )
 
 
 console = _console()
