@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import csv, parquet
 
 from commands import Headcount
 from fuzzing import lines
@@ -668,19 +669,23 @@ main()
     assert done.stderr == "headcount: interrupted: stopped before the command was done\n"
 
 
-def test_an_estimate_loads_only_what_it_needs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_an_estimate_loads_only_what_it_needs(tmp_path: Path, ending: str) -> None:
     """Large packages and other commands would double the time of a small estimate."""
-    (tmp_path / "people.csv").write_text("smoker\n" + "1\n0\n" * 100)
-    program = """
+    people = tmp_path / "people.csv"
+    people.write_text("smoker\n" + "1\n0\n" * 100)
+    if ending == "parquet":
+        parquet.write_table(csv.read_csv(people), tmp_path / "people.parquet")
+    program = f"""
 import sys
-sys.argv = ["headcount", "estimate", "people.csv", "--column", "smoker", "--epsilon", "1"]
+sys.argv = ["headcount", "estimate", "people.{ending}", "--column", "smoker", "--epsilon", "1"]
 from headcount.cli.main import main
 try:
     main()
 finally:
     slow = ("pandas", "scipy.special", "altair", "duckdb", "pydantic", "sqlite3", "pyarrow.compute",
-            "rich.progress", "headcount.auditor", "headcount.plot", "headcount.theory",
-            "headcount.ledger", "headcount.planner.plan")
+            "pyarrow.dataset", "rich.progress", "headcount.auditor", "headcount.plot",
+            "headcount.theory", "headcount.ledger", "headcount.planner.plan")
     print([name for name in slow if name in sys.modules])
 """
     done = subprocess.run(
