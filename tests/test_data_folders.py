@@ -237,6 +237,22 @@ def test_one_parquet_file_is_read_row_by_row_in_order(tmp_path: Path) -> None:
     assert len(shares) > 4
 
 
+@pytest.mark.parametrize("size", [1000, 2**17])
+def test_a_parquet_file_is_not_held_in_memory(tmp_path: Path, size: int) -> None:
+    rows = 2**22
+    parquet.write_table(
+        pyarrow.table({"v": np.random.default_rng(1).random(rows)}),
+        tmp_path / "v.parquet",
+        row_group_size=size,
+    )
+    before, most, seen = pyarrow.total_allocated_bytes(), 0, 0
+    for batch, _ in file_rows(tmp_path / "v.parquet").batches(["v"], {}):
+        most = max(most, pyarrow.total_allocated_bytes() - before)
+        seen += batch.num_rows
+    assert seen == rows
+    assert most < 8 * rows / 2
+
+
 def test_damage_in_the_middle_of_a_parquet_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "v.parquet"
     parquet.write_table(pyarrow.table({"v": np.ones(10**6, np.int8)}), file, compression="snappy",

@@ -146,7 +146,7 @@ class ParquetRows(DatasetRows):
         schema = pyarrow.schema([self.dataset.schema.field(column) for column in columns])
         stored = [column for column in columns if column not in keys]
         with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(_BATCH, columns=stored):
+            for batch in _batches_of(file, stored):
                 arrays = [
                     pyarrow.repeat(pyarrow.scalar(keys[field.name], field.type), batch.num_rows)
                     if field.name in keys
@@ -181,7 +181,7 @@ class OneParquetFile(Rows):
         read = 0
         with self._opened() as file:
             rows = max(1, file.metadata.num_rows)
-            for batch in _ahead(file.iter_batches(_BATCH, columns=list(columns))):
+            for batch in _ahead(_batches_of(file, columns)):
                 read += batch.num_rows
                 yield batch, read / rows
 
@@ -189,6 +189,19 @@ class OneParquetFile(Rows):
         from pyarrow import parquet
 
         return parquet.ParquetFile(self._file)
+
+
+def _batches_of(file: Any, columns: Sequence[str]) -> "Iterator[pyarrow.RecordBatch]":
+    """The batches of a Parquet file. Small row groups are read together. Large ones are not, since
+    Arrow holds all row groups that it reads together in memory.
+    """
+    together, rows = [], 0
+    for group in range(file.num_row_groups):
+        together.append(group)
+        rows += file.metadata.row_group(group).num_rows
+        if rows >= _BATCH or group == file.num_row_groups - 1:
+            yield from file.iter_batches(_BATCH, row_groups=together, columns=list(columns))
+            together, rows = [], 0
 
 
 def _ahead(batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
