@@ -122,6 +122,11 @@ class DataOptions:
         if self.table is not None and len(listed(self.table)) != 2:
             raise InvalidParameter(f"--table must be two columns, got {checks.shown(self.table)}")
         if self.dictionary is None:
+            if self.table is not None and (question.rows is None or question.columns is None):
+                raise InvalidParameter(
+                    "--table must come with the labels of both columns, got none",
+                    hint="give --rows and --columns, or --dictionary",
+                )
             return {}
         from headcount.data.dictionary import DataDictionary
 

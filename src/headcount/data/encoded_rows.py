@@ -147,7 +147,7 @@ class EncodedTable:
             if not problems.any and len(rows.codes):
                 yield rows, share
         unit = "person" if self.question.person is None else "row"
-        problems.refuse(self.question.cleaning.allowed, unit)
+        problems.refuse(self.question.cleaning.allowed, unit, self.question.cleaning.fix)
 
     @property
     def _kinds(self) -> dict[str, Kind]:
