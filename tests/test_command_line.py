@@ -5,14 +5,17 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import csv, parquet
 
 from commands import Headcount
 from fuzzing import lines
 from headcount.cli import estimate
+from headcount.cli.app import app
 from headcount.planner import plan
 
 
@@ -652,7 +655,7 @@ def test_an_interrupt_while_packages_load_is_one_line() -> None:
 import signal, sys
 class Slow:
     def find_spec(self, name, path=None, target=None):
-        if name == "rich.progress":
+        if name == "rich.console":
             signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, Slow())
 sys.argv = ["headcount", "--version"]
@@ -666,17 +669,23 @@ main()
     assert done.stderr == "headcount: interrupted: stopped before the command was done\n"
 
 
-def test_an_estimate_loads_only_what_it_needs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_an_estimate_loads_only_what_it_needs(tmp_path: Path, ending: str) -> None:
     """Large packages and other commands would double the time of a small estimate."""
-    (tmp_path / "people.csv").write_text("smoker\n" + "1\n0\n" * 100)
-    program = """
+    people = tmp_path / "people.csv"
+    people.write_text("smoker\n" + "1\n0\n" * 100)
+    if ending == "parquet":
+        parquet.write_table(csv.read_csv(people), tmp_path / "people.parquet")
+    program = f"""
 import sys
-sys.argv = ["headcount", "estimate", "people.csv", "--column", "smoker", "--epsilon", "1"]
+sys.argv = ["headcount", "estimate", "people.{ending}", "--column", "smoker", "--epsilon", "1"]
 from headcount.cli.main import main
 try:
     main()
 finally:
-    slow = ("pandas", "scipy.special", "altair", "duckdb", "headcount.auditor")
+    slow = ("pandas", "scipy.special", "altair", "duckdb", "pydantic", "sqlite3", "pyarrow.compute",
+            "pyarrow.dataset", "rich.progress", "headcount.auditor", "headcount.plot",
+            "headcount.theory", "headcount.ledger", "headcount.planner.plan")
     print([name for name in slow if name in sys.modules])
 """
     done = subprocess.run(
@@ -725,3 +734,33 @@ def test_a_refusal_never_gives_orders_to_the_terminal(headcount: Headcount, tmp_
     assert shown.status == 2
     assert r"smo\x1b[31mker\u202e" in shown.err
     assert shown.err.rstrip("\n").isprintable()
+
+
+TEXTS = ["", " ", "1", "-3", "+7", "1.5", ".5", "5.", "1e-6", "1E3", "nan", "inf", "1_000", " 2 ",
+         "٣", "0x10", "9" * 30, "word", "true", "central", "CENTRAL", "collection", "rows", "a/b",
+         "ä\udcff"]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["plan", "estimate", "audit", "compare"])
+def test_options_are_read_as_typer_reads_them(command: str) -> None:
+    """Commands convert plain values by themselves, since that is faster."""
+    from typer.core import TyperArgument, TyperOption
+    from typer.main import get_command
+
+    def read(reader: Any, given: Any) -> Any:
+        try:
+            return reader(context, given)
+        except Exception as error:
+            return type(error), str(error)
+
+    group: Any = get_command(app(command))
+    chosen = group.commands[command]
+    context = chosen.context_class(chosen)
+    for parameter in chosen.get_params(context):
+        typers = TyperOption if isinstance(parameter, TyperOption) else TyperArgument
+        for given in [None, parameter.default, *TEXTS]:
+            if parameter.name == "help" or (parameter.multiple and isinstance(given, str)):
+                continue
+            quick = read(parameter.process_value, given)
+            slow = read(partial(typers.process_value, parameter), given)
+            assert repr(quick) == repr(slow), (parameter.name, given)

@@ -7,6 +7,7 @@ import pickle
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import headcount as hc
 from headcount.core.cached import cached_property
 from headcount.core.estimate import NormalError
 from headcount.core.table import exact, number, short, size
+from headcount.protocols import registry
 from headcount.road import people
 
 
@@ -134,6 +136,30 @@ def test_tasks_of_other_kinds_are_refused() -> None:
     assert hc.protocol_names(Elsewhere()) == []
     with pytest.raises(hc.InvalidParameter, match="no protocol of this plan answers the task"):
         hc.best_protocol(Elsewhere(), hc.Budget(1), hc.Crowd(5), hc.Trust.LOCAL)
+
+
+def test_the_registry_states_which_tasks_are_answered() -> None:
+    """Otherwise a protocol would not be found, or would be loaded although it is not needed."""
+    for places in registry._CLASSES.values():
+        for file, noun, tasks in registry._PLACE.findall(places):
+            kind = getattr(import_module(f"headcount.protocols.{file}"), noun)
+            assert tasks.split(",") == [task.__name__ for task in kind.tasks], noun
+        assert len(registry._PLACE.findall(places)) == len(places.split()) == places.count(":")
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 12.0])
+def test_the_best_central_protocol_is_that_of_the_plan(epsilon: float) -> None:
+    tasks = [
+        hc.Count(), hc.Sum(0, 5), hc.Sum(0, 5, whole=True), hc.Mean(-1, 1), hc.Histogram(2),
+        hc.Histogram(["a", "b", "c"]), hc.Histogram(500), hc.Table(2, 3), hc.Table(20, 2),
+        hc.Margins(3, 4), hc.Boxes(["a", "b"]), hc.Boxes(list("abcdefghij"), at_most=2),
+        hc.Density(0, 1), hc.Distribution(0, 1, cells=64), hc.Median(0, 1),
+    ]  # fmt: skip
+    for task in tasks:
+        for users in (2, 1000):
+            setting = (task, hc.Budget(epsilon), hc.Crowd(users))
+            best = hc.best_protocol(*setting, "central")
+            assert best == hc.plan(*setting, trust="central").protocol(), task
 
 
 def test_best_protocol() -> None:

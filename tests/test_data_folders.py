@@ -221,3 +221,58 @@ def test_bits_of_any_slice_are_read() -> None:
     for start in (0, 3, 8, 13):
         for stop in (start + 1, 50, 100):
             assert np.array_equal(as_numpy(column[start:stop]), bits[start:stop])
+
+
+def test_one_parquet_file_is_read_row_by_row_in_order(tmp_path: Path) -> None:
+    """A file is read ahead by a thread. Columns with similar names are not mixed up."""
+    rows = 700_000
+    columns = {"v.x": np.zeros(rows), "v": np.arange(rows), "u": [{"v": 1}] * rows}
+    file = tmp_path / "v.parquet"
+    parquet.write_table(pyarrow.table(columns), file, row_group_size=300_000)
+    found = [as_numpy(batch.column("v")) for batch, _ in file_rows(file).batches(["v"], {})]
+    assert np.array_equal(np.concatenate(found), np.arange(rows))
+    shares = [share for _, share in file_rows(file).batches(["v"], {})]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    assert len(shares) > 4
+
+
+@pytest.mark.parametrize("size", [1000, 2**17])
+def test_a_parquet_file_is_not_held_in_memory(tmp_path: Path, size: int) -> None:
+    rows = 2**22
+    parquet.write_table(
+        pyarrow.table({"v": np.random.default_rng(1).random(rows)}),
+        tmp_path / "v.parquet",
+        row_group_size=size,
+    )
+    before, most, seen = pyarrow.total_allocated_bytes(), 0, 0
+    for batch, _ in file_rows(tmp_path / "v.parquet").batches(["v"], {}):
+        most = max(most, pyarrow.total_allocated_bytes() - before)
+        seen += batch.num_rows
+    assert seen == rows
+    assert most < 8 * rows / 2
+
+
+def test_damage_in_the_middle_of_a_parquet_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "v.parquet"
+    parquet.write_table(pyarrow.table({"v": np.ones(10**6, np.int8)}), file, compression="snappy",
+                        row_group_size=10**5, use_dictionary=False)  # fmt: skip
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 3000] = b"\xff" * 3000
+    file.write_bytes(content)
+    assert "v.parquet must be a readable .parquet file, got: " in refusal(file)
+    file.write_bytes(b"PAR1 and nothing more")
+    assert "v.parquet must be a readable .parquet file, got: " in refusal(file)
+    parquet.write_table(pyarrow.table({"v": np.ones(0, np.int8)}), file)
+    with pytest.raises(hc.InvalidValue, match="at least one row"):
+        ones(file)
+
+
+def test_a_single_file_in_a_folder_of_a_key_has_the_key(tmp_path: Path) -> None:
+    (tmp_path / "g=a").mkdir()
+    parquet.write_table(pyarrow.table({"v": [1, 1, 0]}), tmp_path / "g=a" / "v.parquet")
+    found = hc.estimate(
+        tmp_path / "g=a" / "v.parquet", hc.Count(), column="v", group="g", budget=hc.Budget(500)
+    )
+    assert [*found] == ["a"]

@@ -255,7 +255,8 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Original, st
         module = types.ModuleType("headcount.protocols.with_a_fault")
         monkeypatch.setitem(sys.modules, module.__name__, module)
         exec(compile(text, original.name, "exec"), vars(module))
-        place = f"with_a_fault:{original.class_name}"
+        tasks = ",".join(task.__name__ for task in vars(module)[original.class_name].tasks)
+        place = f"with_a_fault:{original.class_name}({tasks})"
         monkeypatch.setitem(registry._CLASSES, original.name, place)
 
     (line,) = (line for table, _, line in guide.additions() if table == "SMALL_OPTIONS")

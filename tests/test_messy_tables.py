@@ -123,7 +123,7 @@ def test_a_table_with_labels_from_a_data_dictionary(
     [
         (["--table", "region,v", "--dictionary", "d.toml"], "labels of column 'v', got only"),
         (["--table", "region", "--dictionary", "d.toml"], "--table must be two columns"),
-        (["--table", "region,sex"], "a table must have --rows and --columns"),
+        (["--table", "region,sex"], "labels of both columns, got none (give --rows and --columns"),
         (["--table", "region,sex", "--column", "v"], "--column must come without --table"),
         (["--column", "v", "--task", "count", "--dictionary", "d.toml"], "--dictionary must come"),
         (["--table", "region,sex", "--dictionary", "bad.json"], "bad.json must be a readable"),

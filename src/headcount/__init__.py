@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from headcount.data.estimate import Prepared, estimate, prepare
     from headcount.data.grouped import GroupedEstimate
     from headcount.ledger.ledger import Ledger
+    from headcount.planner.best import best_protocol
     from headcount.planner.candidate import Candidate, Refusal
     from headcount.planner.comparison import Comparison, compare
     from headcount.planner.differences import GroupNeeds, needed_groups
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
         needed_epsilon,
         price_of_trust,
     )
-    from headcount.planner.plan import Plan, best_protocol, plan
+    from headcount.planner.plan import Plan, plan
     from headcount.protocols.matrix import MatrixProtocol
     from headcount.protocols.registry import protocol, protocol_names, register
     from headcount.randomness.sources import SecureSource, SeededSource
@@ -231,7 +232,7 @@ _MODULES = {
     "UnreadableData": "headcount.core.errors",
     "YesNo": "headcount.survey.questions",
     "audit": "headcount.auditor.audit",
-    "best_protocol": "headcount.planner.plan",
+    "best_protocol": "headcount.planner.best",
     "bounds": "headcount.theory",
     "compare": "headcount.planner.comparison",
     "contrasts": "headcount.core.contrasts.many",

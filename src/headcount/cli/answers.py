@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,20 +12,20 @@ from headcount.cli.output import console, deliver, facts, print_table
 from headcount.cli.share_options import ShareOptions
 from headcount.core import checks
 from headcount.core.cached import cached_property
-from headcount.core.contrasts.many import Contrasts
-from headcount.core.contrasts.side import QUANTITIES
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate
 from headcount.core.guarantee import PLAIN_NEIGHBORS
 from headcount.core.postprocessing import STEPS, check_step
-from headcount.core.share_tables import ShareTable
 from headcount.core.table import counted_people, short
 from headcount.core.task import Task
 from headcount.data.estimate import Prepared
 from headcount.data.grouped import GroupedEstimate
 from headcount.data.release import Release
-from headcount.plot import results
 from headcount.road.people import Group
+
+if TYPE_CHECKING:
+    from headcount.core.contrasts.many import Contrasts
+    from headcount.core.share_tables import ShareTable
 
 _SPREAD = ("distribution", "quantiles", "median")
 
@@ -73,14 +73,18 @@ class AnswerOptions:
     @property
     def drawn(self) -> bool:
         """Whether a figure is saved."""
-        return self.out is not None and self.out.suffix.lower() in results.DRAWN
+        if self.out is None:
+            return False
+        from headcount.plot import results
+
+        return self.out.suffix.lower() in results.DRAWN
 
     def check(self, task: Task, group: str | None, *, shares: bool) -> None:
         """Refuse options that do not fit the task, before any data are read."""
         if self.postprocess is not None:
             check_step(self.postprocess, task.name)
         for flag, present, kinds in (
-            ("--contrast", bool(self.contrast), tuple(QUANTITIES)),
+            ("--contrast", bool(self.contrast), _compared() if self.contrast else ()),
             (
                 "--sampling",
                 self.sampling and not shares,
@@ -93,6 +97,8 @@ class AnswerOptions:
                 wanted = " or ".join(kinds)
                 raise InvalidParameter(f"{flag} must come with a {wanted}, got a {task.name}")
         if self.out is not None:
+            from headcount.plot import results
+
             results.check_path(self.out)
         if self.drawn and group is not None and task.name not in _SPREAD[1:]:
             raise InvalidParameter(f"a figure must show one group, got --group {group}; try .html")
@@ -127,6 +133,13 @@ class AnswerOptions:
         return found
 
 
+def _compared() -> tuple[str, ...]:
+    """The tasks whose estimates can be compared."""
+    from headcount.core.contrasts.side import QUANTITIES
+
+    return tuple(QUANTITIES)
+
+
 @dataclass(frozen=True)
 class Answer:
     """An estimate that was released, with remarks about its plan and ledger."""
@@ -136,7 +149,7 @@ class Answer:
     options: AnswerOptions
     share_options: ShareOptions
     remarks: dict[str, str]
-    compared: Contrasts | None = None
+    compared: "Contrasts | None" = None
 
     @property
     def _interval(self) -> dict[str, Any]:
@@ -148,7 +161,7 @@ class Answer:
         }
 
     @cached_property
-    def _shares(self) -> ShareTable | None:
+    def _shares(self) -> "ShareTable | None":
         if not isinstance(self.found, Estimate):
             return None
         options = self.options
@@ -160,10 +173,15 @@ class Answer:
             self._show,
             as_json=as_json,
             out=self.options.out,
-            save=lambda place: results.save(
-                self.found, place, **self._interval, contrasts=self.compared, shares=self._shares
-            ),
+            save=self._save,
             paid=True,
+        )
+
+    def _save(self, place: Path) -> None:
+        from headcount.plot import results
+
+        results.save(
+            self.found, place, **self._interval, contrasts=self.compared, shares=self._shares
         )
 
     def _document(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from headcount import __version__
+from headcount.cli.command import Command, Group
 from headcount.cli.grouping import ungrouped
 
 # The commands with their examples. Each is a function of the same name in a file of its own.
@@ -55,22 +56,23 @@ _STATUSES = (
 
 @cache
 def app(command: str = "") -> typer.Typer:
-    """The program with this command alone, since loading all commands takes a while. If there is no
-    such command, the program has all commands.
+    """The program with this command alone, since loading all commands takes a while. With
+    --version, it has no commands. If there is no such command, the program has all commands.
     """
     made = typer.Typer(
         name="headcount",
+        cls=Group,
         help="Count a crowd without looking at anyone: statistics with differential privacy.",
         epilog=_STATUSES,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
     made.callback(invoke_without_command=True)(_headcount)
-    known = (*_COMMANDS, *_GROUPS)
+    known = (*_COMMANDS, *_GROUPS, "--version")
     for name, examples in _COMMANDS.items():
         if command == name or command not in known:
             epilog = "\n\n".join(f"Example: {example}" for example in examples)
-            made.command(epilog=epilog)(ungrouped(_loaded(name, name)))
+            made.command(cls=Command, epilog=epilog)(ungrouped(_loaded(name, name)))
     for name in _GROUPS:
         if command == name or command not in known:
             made.add_typer(_survey() if name == "survey" else _loaded(name, name))
@@ -80,6 +82,7 @@ def app(command: str = "") -> typer.Typer:
 def _survey() -> typer.Typer:
     made = typer.Typer(
         name="survey",
+        cls=Group,
         help="Ask several questions with one budget: write a survey file, plan it, and run it.",
         rich_markup_mode=None,
     )
@@ -102,7 +105,8 @@ def _survey() -> typer.Typer:
         ),
         ("demo", "survey_demo", "demo", "headcount survey demo --out demo.json"),
     ):  # fmt: skip
-        made.command(name, epilog=f"Example: {example}")(ungrouped(_loaded(file, function)))
+        command = made.command(name, cls=Command, epilog=f"Example: {example}")
+        command(ungrouped(_loaded(file, function)))
     return made
 
 

@@ -12,7 +12,8 @@ from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.estimate import Estimate
 from headcount.core.table import short
 from headcount.core.tasks.count import Count
-from headcount.planner.plan import best_protocol, plan
+from headcount.planner.best import best_protocol
+from headcount.planner.plan import plan
 from headcount.plot import figures
 from headcount.randomness.draws import bernoulli
 from headcount.randomness.sources import SeededSource

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,16 +18,17 @@ from headcount.cli.task_options import Clamp, TaskOptions, complete_task, only_t
 from headcount.cli.usage import given_options
 from headcount.core import checks
 from headcount.core.budget import Budget, Trust
-from headcount.core.contrasts.many import contrasts
 from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol
 from headcount.core.task import Task
 from headcount.core.tasks.registry import TASKS
 from headcount.data.estimate import prepare
 from headcount.data.grouped import GroupedEstimate
-from headcount.ledger.ledger import Ledger
-from headcount.planner.plan import Plan
 from headcount.randomness.sources import SecureSource, SeededSource
+
+if TYPE_CHECKING:
+    from headcount.ledger.ledger import Ledger
+    from headcount.planner.plan import Plan
 
 _PAID = (
     "headcount: the budget is already spent, so the answer is finished first; "
@@ -107,15 +108,14 @@ def estimate(
     if stated.out is not None:
         data.check_apart(stated.out, plan, ledger)
     source = SecureSource() if seed is None else SeededSource(seed)
-    book = None if ledger is None else Ledger.open(ledger)
+    book = None if ledger is None else _opened(ledger)
     checks.confidence(stated.confidence)
     options = calibrated.named()
     wanted: Task | None = None  # stays None if --bins defines the task
     budget: Budget | None = None
     planned: Plan | None = None
     if plan is not None:
-        planned = Plan.load(plan)
-        planned = planned.choose(name) if name else planned
+        planned = _loaded(plan, name)
         wanted = planned.task
     else:
         if data.bins is None and written.period is None:
@@ -154,9 +154,25 @@ def estimate(
             found = found.postprocess(stated.postprocess)
         compared = None
         if isinstance(found, GroupedEstimate) and pairs:
+            from headcount.core.contrasts.many import contrasts
+
             # If several rows of a person count, they may be in different groups.
             compared = contrasts(found, pairs, same_people=data.rows_per_person > 1)
         Answer(found, ready.release, stated, shares, remarks, compared).deliver(as_json=as_json)
+
+
+def _opened(place: str) -> "Ledger":
+    from headcount.ledger.ledger import Ledger
+
+    return Ledger.open(place)
+
+
+def _loaded(path: Path, name: str | None) -> "Plan":
+    """A saved plan, with the protocol that has this name if there is one."""
+    from headcount.planner.plan import Plan
+
+    plan = Plan.load(path)
+    return plan.choose(name) if name else plan
 
 
 def _labeled(question: TaskOptions, task: str | None, column: str | None) -> TaskOptions:

@@ -14,7 +14,6 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
 from headcount.core.tasks.table import sides_of
 from headcount.core.writing import check_apart
-from headcount.data.dictionary import DataDictionary
 from headcount.data.folders import belongs_to
 from headcount.data.queries import files_named
 from headcount.data.reading import Reading
@@ -123,7 +122,14 @@ class DataOptions:
         if self.table is not None and len(listed(self.table)) != 2:
             raise InvalidParameter(f"--table must be two columns, got {checks.shown(self.table)}")
         if self.dictionary is None:
+            if self.table is not None and (question.rows is None or question.columns is None):
+                raise InvalidParameter(
+                    "--table must come with the labels of both columns, got none",
+                    hint="give --rows and --columns, or --dictionary",
+                )
             return {}
+        from headcount.data.dictionary import DataDictionary
+
         found = DataDictionary(self.dictionary)
         columns = listed(self._column or "")
         if len(columns) == 2:

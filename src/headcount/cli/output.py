@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from headcount.cli.interrupts import unbroken
 from headcount.cli.refusals import refusal_of
@@ -27,7 +26,9 @@ def _console(*, stderr: bool = False) -> Console:
     """A console of the terminal's size. An impossible size, such as COLUMNS=0, is ignored."""
     found = shutil.get_terminal_size()
     width, height = min(found.columns, _WIDEST), min(found.lines, _WIDEST)
-    return Console(stderr=stderr, highlight=False, markup=False, width=width, height=height)
+    return Console(
+        stderr=stderr, highlight=False, markup=False, emoji=False, width=width, height=height
+    )
 
 
 console = _console()
@@ -156,6 +157,11 @@ def progress(what: str) -> Iterator[Callable[[str, float], None]]:
     """Show a progress bar on the terminal. The block gets a function, and calls it with the name of
     a step and the share of the work that is done.
     """
+    if not messages.is_terminal or messages.quiet:
+        yield lambda name, share: None
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -163,7 +169,6 @@ def progress(what: str) -> Iterator[Callable[[str, float], None]]:
         TimeElapsedColumn(),
         console=messages,
         transient=True,
-        disable=not messages.is_terminal or messages.quiet,
     ) as bar:
         work = bar.add_task(what, total=1.0)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,8 +10,10 @@ from headcount.cli.texts import labels_of
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate
-from headcount.core.share_tables import ShareTable
 from headcount.core.task import Task
+
+if TYPE_CHECKING:
+    from headcount.core.share_tables import ShareTable
 
 
 class Within(StrEnum):
@@ -63,10 +65,12 @@ class ShareOptions:
     def labels(self) -> list[int | str]:
         return [] if self.among is None else labels_of("among", self.among)
 
-    def of(self, estimate: Estimate, confidence: float, *, sampling: bool) -> ShareTable | None:
+    def of(self, estimate: Estimate, confidence: float, *, sampling: bool) -> "ShareTable | None":
         """The shares that are wanted, if any."""
+        if not self.wanted:
+            return None
+        from headcount.core.share_tables import ShareTable
+
         if self.within is not None:
             return ShareTable.of_cells(estimate, self.within.value, confidence, sampling=sampling)
-        if self.among is not None:
-            return ShareTable.of_buckets(estimate, self.labels, confidence, sampling=sampling)
-        return None
+        return ShareTable.of_buckets(estimate, self.labels, confidence, sampling=sampling)

@@ -5,7 +5,7 @@ All are computed from one release of the cells. So they cost nothing beyond its 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,41 +13,15 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.bucket_sums import SumError, sum_error
 from headcount.core.cached import cached_property
+from headcount.core.cells import Cells, Label
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, ErrorLaw, Estimate
 from headcount.core.shares import Share, share
 from headcount.core.table import Table, number
 
-Label: TypeAlias = int | str
 Direction: TypeAlias = Literal["rows", "columns"]
 
-BETWEEN = " × "  # stands between a row's label and a column's label in the name of a cell
 _MOST_ROWS, _MOST_COLUMNS = 20, 8  # a larger table is shown as a list of cells
-
-
-@dataclass(frozen=True)
-class Cells(Sequence[str]):
-    """The names of all cells of a table, row by row: "north × yes", "north × no", …"""
-
-    rows: tuple[Label, ...]
-    columns: tuple[Label, ...]
-
-    def __len__(self) -> int:
-        return len(self.rows) * len(self.columns)
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-    @overload
-    def __getitem__(self, at: slice) -> tuple[str, ...]: ...
-    def __getitem__(self, at: int | slice) -> str | tuple[str, ...]:
-        if isinstance(at, slice):
-            return tuple(self[place] for place in range(*at.indices(len(self))))
-        row, column = divmod(range(len(self))[at], len(self.columns))
-        return self.name(self.rows[row], self.columns[column])
-
-    def name(self, row: Label, column: Label) -> str:
-        """The name of a cell."""
-        return f"{row}{BETWEEN}{column}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -138,6 +138,18 @@ class Cleaning:
         return self.declared.allowed
 
     @property
+    def fix(self) -> str:
+        """What can be done about values that do not fit."""
+        if self.outside != "error":
+            return ""
+        if self.edges or self.periods or "clamp" in self.declared.settings:
+            where = "bound" if "clamp" in self.declared.settings else "bucket"
+            return f"outside='clamp' (--outside clamp) moves them to the nearest {where}"
+        if "buckets" in self.declared.settings and not self.declared.open_values:
+            return "outside='other' (--outside other) counts them in a bucket of their own"
+        return ""
+
+    @property
     def _of_text(self) -> bool:
         """Whether values are text."""
         named = self.declared.value_kind == "words"

@@ -24,11 +24,13 @@ def plain(column: "pyarrow.Array") -> "pyarrow.Array":
     A list of labels becomes a text.
     """
     import pyarrow
-    from pyarrow import compute, types
+    from pyarrow import types
 
     if isinstance(column, pyarrow.ExtensionArray):
         column = column.storage
     if types.is_run_end_encoded(column.type):
+        from pyarrow import compute  # slow to import
+
         column = compute.run_end_decode(column)
     if types.is_dictionary(column.type):
         listed = column.dictionary
@@ -37,6 +39,8 @@ def plain(column: "pyarrow.Array") -> "pyarrow.Array":
             return column
         column = column.cast(column.type.value_type)
     if types.is_list(column.type) and is_text(column.type.value_type):
+        from pyarrow import compute
+
         column = compute.binary_join(column, BETWEEN_LABELS)
     if types.is_string_view(column.type):
         column = column.cast(pyarrow.large_string())
@@ -198,11 +202,13 @@ def as_numpy(array: "pyarrow.Array") -> NDArray[Any]:
 
 def present(column: "pyarrow.Array", *, nan: bool) -> "pyarrow.Array | None":
     """A mask of the rows with a value, or None if all have one. If `nan`, NaN means no value."""
-    from pyarrow import compute, types
+    from pyarrow import types
 
     floating = nan and types.is_floating(column.type)
     if not column.null_count and not floating:
         return None
+    from pyarrow import compute  # slow to import
+
     here = column.is_valid()
     if floating:
         here = compute.and_(here, compute.invert(column.fill_null(0).is_nan()))

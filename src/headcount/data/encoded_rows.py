@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core import checks
+from headcount.core.cells import BETWEEN
 from headcount.core.errors import InvalidValue
-from headcount.core.two_way import BETWEEN
 from headcount.data.columns import as_numpy, is_text, listed, names, plain
 from headcount.data.problems import Problems
 from headcount.data.question import Question
@@ -147,7 +147,7 @@ class EncodedTable:
             if not problems.any and len(rows.codes):
                 yield rows, share
         unit = "person" if self.question.person is None else "row"
-        problems.refuse(self.question.cleaning.allowed, unit)
+        problems.refuse(self.question.cleaning.allowed, unit, self.question.cleaning.fix)
 
     @property
     def _kinds(self) -> dict[str, Kind]:

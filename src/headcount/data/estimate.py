@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from headcount.core import checks
 from headcount.core.budget import Crowd
@@ -21,10 +21,12 @@ from headcount.data.grouped import GroupedEstimate
 from headcount.data.honesty import Honesty
 from headcount.data.release import SHARE, Release, drawn_at_once, joint, release
 from headcount.data.request import Request, Settings
-from headcount.ledger.ledger import Ledger
 from headcount.road.memory import check_memory
 from headcount.road.people import Group
 from headcount.road.road import Bits, Route, walk
+
+if TYPE_CHECKING:
+    from headcount.ledger.ledger import Ledger
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +41,7 @@ def estimate(
     task: Task | None = None,
     *,
     group: None = None,
-    ledger: Ledger | str | PathLike[str] | None = None,
+    ledger: "Ledger | str | PathLike[str] | None" = None,
     dataset: str | None = None,
     **settings: Unpack[Settings],
 ) -> Estimate: ...
@@ -49,7 +51,7 @@ def estimate(
     task: Task | None = None,
     *,
     group: str | Sequence[str],
-    ledger: Ledger | str | PathLike[str] | None = None,
+    ledger: "Ledger | str | PathLike[str] | None" = None,
     dataset: str | None = None,
     **settings: Unpack[Settings],
 ) -> GroupedEstimate: ...
@@ -58,7 +60,7 @@ def estimate(
     task: Task | None = None,
     *,
     group: str | Sequence[str] | None = None,
-    ledger: Ledger | str | PathLike[str] | None = None,
+    ledger: "Ledger | str | PathLike[str] | None" = None,
     dataset: str | None = None,
     **settings: Unpack[Settings],
 ) -> Estimate | GroupedEstimate:
@@ -110,9 +112,8 @@ def estimate(
     progress  a function that is called with the name of a step and the share of the step that is
               done.
     """
-    book = Ledger.open(ledger) if isinstance(ledger, str | PathLike) else ledger
+    book = None if ledger is None else _opened(ledger)
     if book is not None:
-        checks.instance("ledger", book, Ledger)
         _check_secure(settings.get("source"))
     elif dataset is not None:
         raise InvalidParameter(f"`dataset` must come with a ledger, got {dataset!r} alone")
@@ -168,7 +169,7 @@ class Prepared:
         """The names of the groups. Without groups, it is the name None alone."""
         return [*self._plans]
 
-    def charge(self, ledger: Ledger, dataset: str | None = None) -> None:
+    def charge(self, ledger: "Ledger", dataset: str | None = None) -> None:
         """Charge the release to a ledger. `BudgetExhausted` is raised if the limit forbids it."""
         _check_secure(self._request.source)
         question, spent = self._request.question, self.release
@@ -218,6 +219,14 @@ class Prepared:
         return GroupedEstimate(
             question.group, estimates, replace(self.release.guarantee, secure=secure)
         )
+
+
+def _opened(ledger: "Ledger | str | PathLike[str]") -> "Ledger":
+    from headcount.ledger.ledger import Ledger
+
+    book = Ledger.open(ledger) if isinstance(ledger, str | PathLike) else ledger
+    checks.instance("ledger", book, Ledger)
+    return book
 
 
 def _groups(people: Crowds) -> str:

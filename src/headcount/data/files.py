@@ -1,6 +1,8 @@
 """Reads rows of files (CSV, Parquet, Arrow, JSON lines, Excel) at a path, maybe a pattern."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 Types: TypeAlias = "dict[str, pyarrow.DataType]"
 _BATCH = 2**17  # how many rows of a Parquet file are read at a time
+_AHEAD = 4  # how many batches of a Parquet file are read ahead
 _SMALL = 2**14  # with fewer rows in a row group, whole files are read without Arrow's datasets
 _BLOCK = 2**22  # how many bytes of a text file are read at a time
 _DEEPEST = 100  # how many levels of nested lists and objects a JSON value may have
@@ -39,6 +42,8 @@ def file_rows(place: Path | str, dialect: Dialect = PLAIN) -> Rows:
     if endings <= {*PARQUET} or endings <= {*ARROW}:
         folder = Path(place)
         kind = "parquet" if endings <= {*PARQUET} else "ipc"
+        if kind == "parquet" and len(files) == 1 and "=" not in str(files[0].absolute()):
+            return OneParquetFile(name, files[0])
         return ParquetRows(name, files, folder if folder.is_dir() else None, kind)
     if endings <= {*CSV}:
         return CsvRows(name, files, dialect)
@@ -141,7 +146,7 @@ class ParquetRows(DatasetRows):
         schema = pyarrow.schema([self.dataset.schema.field(column) for column in columns])
         stored = [column for column in columns if column not in keys]
         with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(_BATCH, columns=stored):
+            for batch in _batches_of(file, stored):
                 arrays = [
                     pyarrow.repeat(pyarrow.scalar(keys[field.name], field.type), batch.num_rows)
                     if field.name in keys
@@ -154,6 +159,58 @@ class ParquetRows(DatasetRows):
     def holder(self) -> str:
         """The first file, since Arrow assumes that all files have the columns of this file."""
         return self.name if len(self._files) == 1 else str(self._files[0])
+
+
+class OneParquetFile(Rows):
+    """Rows of one Parquet file. It is read without Arrow's datasets, since loading them also loads
+    pandas, which takes long.
+    """
+
+    wanted = "a readable .parquet file"
+
+    def __init__(self, name: str, file: Path) -> None:
+        self.name, self._file = name, file
+
+    @cached_property
+    def columns(self) -> Sequence[str]:
+        with self._opened() as file:
+            names: list[str] = file.schema_arrow.names
+            return names
+
+    def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
+        read = 0
+        with self._opened() as file:
+            rows = max(1, file.metadata.num_rows)
+            for batch in _ahead(_batches_of(file, columns)):
+                read += batch.num_rows
+                yield batch, read / rows
+
+    def _opened(self) -> Any:
+        from pyarrow import parquet
+
+        return parquet.ParquetFile(self._file)
+
+
+def _batches_of(file: Any, columns: Sequence[str]) -> "Iterator[pyarrow.RecordBatch]":
+    """The batches of a Parquet file. Small row groups are read together. Large ones are not, since
+    Arrow holds all row groups that it reads together in memory.
+    """
+    together, rows = [], 0
+    for group in range(file.num_row_groups):
+        together.append(group)
+        rows += file.metadata.row_group(group).num_rows
+        if rows >= _BATCH or group == file.num_row_groups - 1:
+            yield from file.iter_batches(_BATCH, row_groups=together, columns=list(columns))
+            together, rows = [], 0
+
+
+def _ahead(batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
+    """The same batches. A thread reads some of them ahead while earlier ones are in use."""
+    with ThreadPoolExecutor(1) as reader:
+        waiting = deque(reader.submit(next, batches, None) for _ in range(_AHEAD))
+        while (batch := waiting.popleft().result()) is not None:
+            waiting.append(reader.submit(next, batches, None))
+            yield batch
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headcount.core.cells import BETWEEN
 from headcount.core.estimate import Estimate
 from headcount.core.exported import Exported
 from headcount.core.guarantee import Guarantee
 from headcount.core.table import Table, counted, counted_people
-from headcount.core.two_way import BETWEEN
 from headcount.data.encoded_rows import group_name
 from headcount.road.people import Group
 

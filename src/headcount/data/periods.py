@@ -60,7 +60,7 @@ def periods(name: str, ends: Sequence[Any] | None) -> Periods:
     if len(days) != 2 or np.isnat(days).any() or days[0] > days[1]:
         raise InvalidParameter(
             f"`bins` must be the first and the last day if `period` is {name}, such as 2024-01-01 "
-            f"and 2024-12-31, got {checks.shown(ends)}"
+            f"and 2024-12-31, got {'none' if ends is None else checks.shown(ends)}"
         )
     first, last = _numbers(name, np.array(days, dtype="M8[us]")).tolist()
     if not 1 <= last - first < _MOST:

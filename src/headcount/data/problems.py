@@ -71,11 +71,11 @@ class Problems:
             (*self.first_outside, *other.first_outside)[:_SHOWN],
         )
 
-    def refuse(self, allowed: str, unit: str = "person") -> None:
+    def refuse(self, allowed: str, unit: str = "person", hint: str = "") -> None:
         """Raise an error if there are problems.
 
-        `allowed` describes the values that fit. `unit` is "person" if each row is a person, or else
-        "row".
+        `allowed` describes the values that fit, and `hint` says what to do about the others. `unit`
+        is "person" if each row is a person, or else "row".
         """
         if self.missing:
             first, *others = (f"{unit} {row + 1}" for row in self.first_missing)
@@ -83,14 +83,15 @@ class Problems:
                 f"everyone must have a value, got none for {first}"
                 + _more(self.missing - 1, others),
                 self,
-                hint="missing='drop' leaves such rows out, 'bucket' gives a histogram a bucket for "
-                "them, or set `missing` to a value to fill in",
+                hint="missing='drop' (--missing drop) leaves such rows out, 'bucket' gives a "
+                "histogram a bucket for them, or set `missing` to a value to fill in",
             )
         if self.outside:
             first, *others = (f"{text} from {unit} {row + 1}" for row, text in self.first_outside)
             raise DoesNotFit(
                 f"every value must be {allowed}, got {first}" + _more(self.outside - 1, others),
                 self,
+                hint=hint,
             )
 
 

@@ -5,9 +5,9 @@ An engine needs no other information.
 
 from dataclasses import dataclass
 
+from headcount.core.cells import BETWEEN
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
-from headcount.core.two_way import BETWEEN
 from headcount.data.cleaning import Cleaning
 from headcount.road.people import Group
 

@@ -46,11 +46,11 @@ class Reading:
 
     def with_nulls(self, column: "pyarrow.Array") -> "pyarrow.Array":
         """The column with nulls in place of the words in `na`."""
+        if not self.na:
+            return column
         import pyarrow
         from pyarrow import compute, types
 
-        if not self.na:
-            return column
         if types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         kind = column.type

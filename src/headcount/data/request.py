@@ -21,7 +21,7 @@ from headcount.data.question import Question
 from headcount.data.reading import Reading, reading
 from headcount.data.several_columns import cleaning_of
 from headcount.data.sources import rows_of
-from headcount.planner.plan import best_protocol
+from headcount.planner.best import best_protocol
 from headcount.protocols.registry import protocol as protocol_by_name
 from headcount.protocols.registry import protocol_class
 from headcount.randomness.sources import SecureSource

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core import checks
+from headcount.core.cells import BETWEEN
 from headcount.core.errors import InvalidParameter
 from headcount.core.task import Task
 from headcount.core.tasks.count import Count
 from headcount.core.tasks.histogram import Histogram
 from headcount.core.tasks.table import sides_of
-from headcount.core.two_way import BETWEEN
 from headcount.data.cleaning import Cleaned, Cleaning, Fill, cleaning
 from headcount.data.problems import Problems
 from headcount.data.reading import Reading

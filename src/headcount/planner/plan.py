@@ -397,31 +397,6 @@ def plan(
     )
 
 
-def best_protocol(
-    task: Task,
-    budget: Budget,
-    crowd: Crowd,
-    trust: Trust | str | None,
-    *,
-    purpose: Purpose | str = Purpose.ACCURACY,
-    **limits: Unpack[LimitArguments],
-) -> Protocol:
-    """The best protocol of one trust model. `Plan` defines "best", and `plan` lists the limits.
-
-    Without limits, the protocol has its default options. With `trust=None`, all trust models
-    compete.
-    """
-    if limits or purpose != Purpose.ACCURACY:
-        return plan(task, budget, crowd, trust=trust, purpose=purpose, **limits).protocol()
-    built: dict[str, Protocol] = {}
-
-    def keep(made: Protocol) -> None:
-        built[made.name] = made
-
-    ranked = plan(task, budget, crowd, trust=trust, keep=keep)
-    return built.get(ranked.best.protocol) or ranked.protocol()
-
-
 def trust_of(trust: Trust | str | None) -> Trust | None:
     """The trust model with this name; None stays None."""
     return None if trust is None else Trust(checks.choice("trust", trust, list(Trust)))

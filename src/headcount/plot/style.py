@@ -14,10 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from headcount.core.cells import BETWEEN
 from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.estimate import Estimate
 from headcount.core.table import counted_people
-from headcount.core.two_way import BETWEEN
 from headcount.core.writing import check_writable, write_file
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ Headcount's own. Headcount's own names always refer to its own classes, because 
 apply to a protocol by its name.
 """
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
@@ -20,60 +21,65 @@ from headcount.core.task import Task
 from headcount.protocols.outside import Outside, is_name
 
 Kind = TypeVar("Kind", bound=Protocol)
-# Each name refers to one class, or to several classes that answer different tasks.
+# The classes of each name. In parentheses are the tasks that a class answers, so that classes for
+# other tasks need not be loaded.
 _CLASSES = {
-    "central.geometric": "central.geometric:Geometric central.histogram:GeometricHistogram "
-    "central.density:GeometricDensity central.boxes:GeometricBoxes",
-    "central.tree": "central.tree:CentralTree",
-    "central.exponential-quantile": "central.exponential_quantile:ExponentialQuantile",
-    "central.laplace": "central.laplace:Laplace central.laplace:LaplaceHistogram "
-    "central.density:LaplaceDensity",
-    "central.sum-zero": "central.sum_zero:SumZeroHistogram central.density:SumZeroDensity",
-    "central.cube": "central.cube:Cube",
-    "central.fitted-table": "central.fitted_table:FittedTable",
-    "central.margins": "central.margins:CentralMargins",
-    "central.summed-cells": "central.margins:SummedCells",
-    "local.randomized-response": "local.randomized_response:RandomizedResponse",
-    "local.k-ary": "local.k_ary:KAry",
-    "local.unary-symmetric": "local.unary:UnarySymmetric",
-    "local.unary-optimized": "local.unary:UnaryOptimized",
-    "local.hashing": "local.hashing:Hashing",
-    "local.hadamard": "local.hadamard:Hadamard",
-    "local.subset": "local.subset:Subset",
-    "local.some-boxes": "local.some_boxes:SomeBoxes",
-    "local.margins": "local.margins:LocalMargins",
-    "local.summed-cells": "local.margins:LocalSummedCells",
-    "local.tree": "local.tree:LocalTree",
-    "local.one-bit-mean": "local.one_bit_mean:OneBitMean",
-    "local.laplace-mean": "local.laplace_mean:LaplaceMean",
-    "local.piecewise-mean": "local.piecewise_mean:PiecewiseMean",
-    "local.hybrid-mean": "local.hybrid_mean:HybridMean",
-    "local.density-histogram": "local.density_histogram:LocalDensityHistogram",
-    "local.density-series": "local.density_series:DensitySeries",
-    "shuffle.randomized-response": "shuffle.randomized_response:ShuffledResponse",
-    "shuffle.correlated": "shuffle.correlated:Correlated",
-    "shuffle.unary-sum": "shuffle.unary_sum:UnarySum",
-    "shuffle.fixed-point-sum": "shuffle.fixed_point_sum:FixedPointSum",
-    "shuffle.correlated-sum": "shuffle.correlated_sum:CorrelatedSum",
-    "shuffle.split-and-mix": "shuffle.split_and_mix:SplitAndMix "
-    "shuffle.split_and_mix_histogram:SplitAndMixHistogram",
-    "shuffle.correlated-histogram": "shuffle.correlated_histogram:CorrelatedHistogram",
-    "shuffle.fake-users": "shuffle.fake_users:FakeUsers",
-    "shuffle.fake-user-boxes": "shuffle.fake_user_boxes:FakeUserBoxes",
-    "shuffle.tree": "shuffle.tree:ShuffledTree",
-    "shuffle.correlated-tree": "shuffle.correlated_tree:CorrelatedTree",
-    "shuffle.zero-exact-histogram": "shuffle.zero_exact_histogram:ZeroExactHistogram",
-    "shuffle.sample-threshold": "shuffle.sample_threshold:SampleThreshold",
-    "shuffle.margins": "shuffle.margins:ShuffledMargins",
-    "shuffle.hashed-histogram": "shuffle.hashed_histogram:HashedHistogram",
-    "shuffle.k-ary": "shuffle.k_ary:ShuffledKAry",
-    "shuffle.density-histogram": "shuffle.density_histogram:ShuffledDensityHistogram",
-    "shuffle.noisy-shuffler": "shuffle.noisy_shuffler:NoisyShuffler "
-    "shuffle.noisy_shuffler:NoisyShufflerHistogram shuffle.noisy_shuffler:NoisyShufflerDensity "
-    "shuffle.noisy_shuffler_sum:NoisyShufflerSum",
-    "shuffle.amplified": "shuffle.amplified:Amplified",
-    "shuffle.zero-exact": "shuffle.zero_exact:ZeroExact",
+    "central.geometric": "central.geometric:Geometric(Count,Sum,Mean) "
+    "central.histogram:GeometricHistogram(Histogram) central.density:GeometricDensity(Density) "
+    "central.boxes:GeometricBoxes(Boxes)",
+    "central.tree": "central.tree:CentralTree(Distribution)",
+    "central.exponential-quantile": "central.exponential_quantile:ExponentialQuantile(Quantiles)",
+    "central.laplace": "central.laplace:Laplace(Count,Sum,Mean) "
+    "central.laplace:LaplaceHistogram(Histogram) central.density:LaplaceDensity(Density)",
+    "central.sum-zero": "central.sum_zero:SumZeroHistogram(Histogram) "
+    "central.density:SumZeroDensity(Density)",
+    "central.cube": "central.cube:Cube(Boxes)",
+    "central.fitted-table": "central.fitted_table:FittedTable(Table)",
+    "central.margins": "central.margins:CentralMargins(Margins)",
+    "central.summed-cells": "central.margins:SummedCells(Margins)",
+    "local.randomized-response": "local.randomized_response:RandomizedResponse(Count)",
+    "local.k-ary": "local.k_ary:KAry(Histogram)",
+    "local.unary-symmetric": "local.unary:UnarySymmetric(Histogram)",
+    "local.unary-optimized": "local.unary:UnaryOptimized(Histogram)",
+    "local.hashing": "local.hashing:Hashing(Histogram)",
+    "local.hadamard": "local.hadamard:Hadamard(Histogram)",
+    "local.subset": "local.subset:Subset(Histogram)",
+    "local.some-boxes": "local.some_boxes:SomeBoxes(Boxes)",
+    "local.margins": "local.margins:LocalMargins(Margins)",
+    "local.summed-cells": "local.margins:LocalSummedCells(Margins)",
+    "local.tree": "local.tree:LocalTree(Distribution)",
+    "local.one-bit-mean": "local.one_bit_mean:OneBitMean(Sum,Mean)",
+    "local.laplace-mean": "local.laplace_mean:LaplaceMean(Sum,Mean)",
+    "local.piecewise-mean": "local.piecewise_mean:PiecewiseMean(Sum,Mean)",
+    "local.hybrid-mean": "local.hybrid_mean:HybridMean(Sum,Mean)",
+    "local.density-histogram": "local.density_histogram:LocalDensityHistogram(Density)",
+    "local.density-series": "local.density_series:DensitySeries(Density)",
+    "shuffle.randomized-response": "shuffle.randomized_response:ShuffledResponse(Count)",
+    "shuffle.correlated": "shuffle.correlated:Correlated(Count)",
+    "shuffle.unary-sum": "shuffle.unary_sum:UnarySum(Sum,Mean)",
+    "shuffle.fixed-point-sum": "shuffle.fixed_point_sum:FixedPointSum(Sum,Mean)",
+    "shuffle.correlated-sum": "shuffle.correlated_sum:CorrelatedSum(Sum,Mean)",
+    "shuffle.split-and-mix": "shuffle.split_and_mix:SplitAndMix(Count,Sum,Mean) "
+    "shuffle.split_and_mix_histogram:SplitAndMixHistogram(Histogram)",
+    "shuffle.correlated-histogram": "shuffle.correlated_histogram:CorrelatedHistogram(Histogram)",
+    "shuffle.fake-users": "shuffle.fake_users:FakeUsers(Histogram)",
+    "shuffle.fake-user-boxes": "shuffle.fake_user_boxes:FakeUserBoxes(Boxes)",
+    "shuffle.tree": "shuffle.tree:ShuffledTree(Distribution)",
+    "shuffle.correlated-tree": "shuffle.correlated_tree:CorrelatedTree(Distribution)",
+    "shuffle.zero-exact-histogram": "shuffle.zero_exact_histogram:ZeroExactHistogram(Histogram)",
+    "shuffle.sample-threshold": "shuffle.sample_threshold:SampleThreshold(Histogram)",
+    "shuffle.margins": "shuffle.margins:ShuffledMargins(Margins)",
+    "shuffle.hashed-histogram": "shuffle.hashed_histogram:HashedHistogram(Histogram)",
+    "shuffle.k-ary": "shuffle.k_ary:ShuffledKAry(Histogram)",
+    "shuffle.density-histogram": "shuffle.density_histogram:ShuffledDensityHistogram(Density)",
+    "shuffle.noisy-shuffler": "shuffle.noisy_shuffler:NoisyShuffler(Count) "
+    "shuffle.noisy_shuffler:NoisyShufflerHistogram(Histogram) "
+    "shuffle.noisy_shuffler:NoisyShufflerDensity(Density) "
+    "shuffle.noisy_shuffler_sum:NoisyShufflerSum(Sum,Mean)",
+    "shuffle.amplified": "shuffle.amplified:Amplified(Count,Histogram,Sum,Mean,Density)",
+    "shuffle.zero-exact": "shuffle.zero_exact:ZeroExact(Count)",
 }
+_PLACE = re.compile(r"([\w.]+):(\w+)\(([\w,]+)\)")
 _outside = Outside(reserved=_CLASSES)
 
 
@@ -97,16 +103,21 @@ def is_outside(name: object) -> bool:
 
 def protocol_class(name: str, task: Task | None = None) -> type[Protocol]:
     """The class with this name. If several classes have the name, the one for this task."""
-    classes = _classes(name)
-    fitting = (kind for kind in classes if task is not None and kind.answers(task))
-    return next(fitting, classes[0])
+    if task is not None:
+        for kind in _classes(name, task):
+            if kind.answers(task):
+                return kind
+    return _classes(name)[0]
 
 
-def _classes(name: str) -> list[type[Protocol]]:
+def _classes(name: str, task: Task | None = None) -> list[type[Protocol]]:
+    """The classes with this name. Classes that cannot answer the task may be left out."""
     if isinstance(name, str) and name in _CLASSES:
-        places = (place.split(":") for place in _CLASSES[name].split())
+        asked = None if task is None else {kind.__name__ for kind in type(task).__mro__}
         return [
-            getattr(import_module(f"headcount.protocols.{file}"), noun) for file, noun in places
+            getattr(import_module(f"headcount.protocols.{file}"), noun)
+            for file, noun, tasks in _PLACE.findall(_CLASSES[name])
+            if asked is None or not asked.isdisjoint(tasks.split(","))
         ]
     known = _outside.classes() if isinstance(name, str) else ()
     classes = [kind for kind in known if kind.name == name]
@@ -147,7 +158,11 @@ def _chosen(names: Iterable[str], task: Task | None, trust: Trust | None) -> lis
         checks.choice("trust", trust, tuple(Trust))
     # A name begins with the trust model. So the protocols of other trust models are not loaded.
     wanted = [name for name in names if trust is None or name.partition(".")[0] == trust]
-    return [name for name in wanted if task is None or protocol_class(name, task).answers(task)]
+    return [
+        name
+        for name in wanted
+        if task is None or any(kind.answers(task) for kind in _classes(name, task))
+    ]
 
 
 def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, /, **options: Any) -> Protocol:
@@ -160,10 +175,10 @@ def protocol(name: str, task: Task, budget: Budget, crowd: Crowd, /, **options: 
         p = protocol("shuffle.zero-exact", Count(), Budget(1, 1e-6), Crowd(100_000))
         p.parameters, p.guarantee, p.standard_error(), run(p, values).interval(0.95)
     """
-    classes = _classes(name)
     chosen = protocol_class(name, task if isinstance(task, Task) else None)
     if isinstance(task, Task) and not chosen.answers(task):
-        raise other_task(task, chosen, *(answered for kind in classes for answered in kind.tasks))
+        every = (answered for kind in _classes(name) for answered in kind.tasks)
+        raise other_task(task, chosen, *every)
     for option in options:
         if option not in option_names(chosen):
             known = ", ".join(option_names(chosen))

@@ -19,6 +19,7 @@ from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
 from headcount.core.bundles import MOST_SLOTS
 from headcount.core.cached import cached_property
+from headcount.core.cells import BETWEEN
 from headcount.core.errors import Infeasible, InvalidParameter, UnknownName
 from headcount.core.estimate import ErrorLaw, Estimate
 from headcount.core.estimator import is_average
@@ -28,7 +29,6 @@ from headcount.core.protocol import Protocol
 from headcount.core.sealing import sealed_size
 from headcount.core.task import Task
 from headcount.core.tasks.table import Table
-from headcount.core.two_way import BETWEEN
 from headcount.survey.sampled import largest_spread, of_crowd
 
 LINE = 1 << 32  # shares of people are integers divided by this

@@ -368,11 +368,18 @@ def _check_keys(
         line = lines.at(heading, number, key)
         if not heading and isinstance(given[key], Mapping | list):
             line = lines.at(key, 0, "") or line
-        near = _nearest(key, known)
-        fix = near or f"it has {', '.join(one for one in known if one not in _TABLES)}"
+        fix = _nearest(key, known) or f"it has {', '.join(_shown(known))}"
+        if not heading and key in _PRIVACY:
+            fix = f"write it below [privacy]: {key} = …"
         raise lines.error(
             InvalidParameter(f"{holder} must not have the key {key!r}", hint=fix), line
         )
+
+
+def _shown(known: tuple[str, ...]) -> list[str]:
+    """The keys as they are written in a file."""
+    tables = {"privacy": "[privacy]", "question": "[[question]]", "table": "[[table]]"}
+    return [tables.get(one, one) for one in known]
 
 
 def _nearest(word: object, known: Any) -> str:

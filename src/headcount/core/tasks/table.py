@@ -2,17 +2,20 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headcount.core.cached import cached_property
+from headcount.core.cells import BETWEEN, Cells
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.task import Counts, Holding
 from headcount.core.tasks.histogram import Histogram
-from headcount.core.two_way import BETWEEN, Cells, TableEstimate
 from headcount.core.values import array_of_counts
+
+if TYPE_CHECKING:
+    from headcount.core.two_way import TableEstimate
 
 MOST_CELLS = 2**16
 
@@ -43,7 +46,9 @@ class Table(Histogram):
         object.__setattr__(self, "columns", sides[1].labels)
         super().__init__(self.buckets)
 
-    def estimate(self, **parts: Any) -> TableEstimate:
+    def estimate(self, **parts: Any) -> "TableEstimate":
+        from headcount.core.two_way import TableEstimate
+
         return TableEstimate(**parts)
 
     def __str__(self) -> str:
