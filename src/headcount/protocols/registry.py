@@ -67,7 +67,8 @@ _CLASSES = {
     "shuffle.density-histogram": "shuffle.density_histogram:ShuffledDensityHistogram",
     "shuffle.noisy-shuffler": "shuffle.noisy_shuffler:NoisyShuffler "
     "shuffle.noisy_shuffler:NoisyShufflerHistogram shuffle.noisy_shuffler:NoisyShufflerDensity "
-    "shuffle.noisy_shuffler_sum:NoisyShufflerSum",
+    "shuffle.noisy_shuffler_sum:NoisyShufflerSum "
+    "shuffle.noisy_shuffler_boxes:NoisyShufflerBoxes",
     "shuffle.amplified": "shuffle.amplified:Amplified",
     "shuffle.zero-exact": "shuffle.zero_exact:ZeroExact",
 }
