@@ -41,6 +41,7 @@ _CLASSES = {
     "local.hadamard": "local.hadamard:Hadamard",
     "local.subset": "local.subset:Subset",
     "local.some-boxes": "local.some_boxes:SomeBoxes",
+    "local.padded-boxes": "local.padded_boxes:PaddedBoxes",
     "local.tree": "local.tree:LocalTree",
     "local.one-bit-mean": "local.one_bit_mean:OneBitMean",
     "local.laplace-mean": "local.laplace_mean:LaplaceMean",
