@@ -350,7 +350,7 @@ def test_plans_rank_the_cube_first(headcount: Headcount) -> None:
     task = hc.Boxes(["a", "b", "c"], at_most=2)
     found = hc.plan(task, hc.Budget(1), hc.Crowd(1000))
     assert [candidate.protocol for candidate in found.candidates] == [
-        CUBE, GEOMETRIC, "local.some-boxes",
+        CUBE, GEOMETRIC, "local.some-boxes", "local.padded-boxes",
     ]  # fmt: skip
     result = headcount(
         "plan", "boxes", "--labels", "a,b,c", "--at-most", "2", "--users", "1000", "--epsilon", "1",

@@ -117,14 +117,29 @@ def geometric(rate: float, steps: int) -> Pair:
     return np.array(mass), np.array(mass[::-1])
 
 
+def box_size(ticks: int, *z: NDArray[Any]) -> NDArray[Any]:
+    """The size of the noise of boxes, if people have at most this many ticks."""
+    every = np.broadcast_arrays(*z)
+    gained, lost = (sum(np.maximum(sign * one, 0) for one in every) for sign in (1, -1))
+    largest = np.maximum.reduce([np.abs(one) for one in every])
+    return np.asarray(np.maximum(largest, -(-np.maximum(gained, lost) // ticks)))
+
+
+def cut_boxes(rate: float, dummies: int, ticks: int, shift: Shift) -> Pair:
+    """Dummies of boxes with the weight e^(−rate·size), moved by the shift. Large sizes are cut."""
+
+    def weight(*z: NDArray[Any]) -> NDArray[Any]:
+        size = box_size(ticks, *z)
+        return np.where(size <= dummies // 2, np.exp(-rate * size), 0.0)
+
+    return shifted(weight, shift, dummies // 2 + 1)
+
+
 def cube(rate: float, ticks: int, shift: Shift) -> Pair:
     """Noise of boxes with the weight e^(−rate·size), moved by the shift."""
 
     def size(*z: NDArray[Any]) -> NDArray[Any]:
-        every = np.broadcast_arrays(*z)
-        gained, lost = (sum(np.maximum(sign * one, 0) for one in every) for sign in (1, -1))
-        largest = np.maximum.reduce([np.abs(one) for one in every])
-        return np.asarray(np.maximum(largest, -(-np.maximum(gained, lost) // ticks)))
+        return box_size(ticks, *z)
 
     boxes = len(shift)
     small = np.meshgrid(*[np.arange(-boxes, boxes + 1)] * boxes, indexing="ij", sparse=True)
@@ -263,7 +278,11 @@ def views_of(release: Release) -> list[View]:
             responses(people, known["lambda"] / (2 * people))
         ),
         "shuffle.zero-exact": lambda: alone(zero_exact(people, float(known["p"]))),
-        "shuffle.noisy-shuffler": lambda: alone(cut_pairs(rate, int(known["dummies"]), task)),
+        "shuffle.noisy-shuffler": lambda: alone(
+            [cut_boxes(rate, int(known["dummies"]), most, shift) for shift in changed]
+            if changed
+            else cut_pairs(rate, int(known["dummies"]), task)
+        ),
     }
     return made[built.name]()
 
@@ -274,7 +293,7 @@ def views_of(release: Release) -> list[View]:
 def drawn_question(rng: np.random.Generator, at: int, trust: hc.Trust, noise: str) -> Question:
     kinds = ["yes-no", "choice", "several", "scale", "number"]
     if noise == "shuffler":
-        kinds = ["yes-no", "choice", "scale"]
+        kinds = ["yes-no", "choice", "scale", "several"]
     kind, name = rng.choice(kinds), f"q{at}"
     weight = float(rng.choice([1.0, 1.0, 0.2, 5.0]))
     some: dict[str, Any] = {"weight": weight, "optional": bool(rng.random() < 0.15)}

@@ -128,21 +128,25 @@ def test_waves_of_fake_users_are_ranked_by_the_total() -> None:
 
 
 def test_the_noise_of_the_shuffler_adds_up() -> None:
-    asks = [*counts(3), Ask("kind", hc.Histogram(4))]
+    boxes = Ask("boxes", hc.Boxes(["a", "b", "c", "d"], at_most=2))
+    asks = [*counts(3), Ask("kind", hc.Histogram(4)), boxes]
     found = made(asks, 1.0, 1e-6, "shuffle", noise="shuffler")
     protocols = [release.protocol for release in found.releases]
     assert {one.name for one in protocols} == {"shuffle.noisy-shuffler"}
     assert math.fsum(one.guarantee.epsilon for one in protocols) <= 1.0
     assert math.fsum(one.guarantee.delta for one in protocols) <= found.guarantee.delta <= 1e-6
-    assert found.standard_error("kind") == pytest.approx(found.standard_error("q0"), rel=1e-3)
+    for name in ("kind", "boxes"):
+        assert found.standard_error(name) == pytest.approx(found.standard_error("q0"), rel=1e-3)
+    # A person sends one message for each question, and one for each tick that is allowed.
+    assert found.slots_of == (1, 1, 1, 1, 2)
 
 
 def test_settings_that_cannot_be_met_are_refused() -> None:
     with pytest.raises(hc.Infeasible, match="delta above 0"):
         made(counts(2), 1.0, 0.0, "shuffle")
-    boxes = Ask("boxes", hc.Boxes(["a", "b"]))
-    with pytest.raises(hc.Infeasible, match="'boxes' in shuffle trust"):
-        made([boxes], 1.0, 1e-6, "shuffle", noise="shuffler")
+    median = Ask("median", hc.Median(0, 8, cells=4))
+    with pytest.raises(hc.Infeasible, match="'median' in shuffle trust"):
+        made([median], 1.0, 1e-6, "shuffle", noise="shuffler")
     with pytest.raises(hc.InvalidParameter, match="must be in central trust"):
         made([Ask("q", hc.Count(), protocol="local.randomized-response")], 1.0)
     with pytest.raises(hc.UnknownName, match="a table must be of"):

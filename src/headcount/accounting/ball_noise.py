@@ -75,12 +75,12 @@ class BallNoise:
             sums_within(number, radius, self.ticks * radius) for number in range(self.boxes + 1)
         ]
         return [
-            ((a, b), _chosen(self.boxes, a, b) * ways[a] * ways[b])
+            ((a, b), chosen(self.boxes, a, b) * ways[a] * ways[b])
             for a in range(self.boxes + 1)
             for b in range(self.boxes - a + 1)
         ]
 
-    def _squares(self, radius: int) -> int:
+    def squares(self, radius: int) -> int:
         """Q_j, the sum of z_1² over a ball."""
         if self.is_cube:
             return int((2 * radius + 1) ** self.boxes) * radius * (radius + 1) // 3
@@ -88,7 +88,7 @@ class BallNoise:
         ways = [sums_within(number, radius, limit) for number in range(self.boxes)]
         total = 0
         for a in range(self.boxes):
-            negative = sum(_chosen(others, a, b) * ways[b] for b in range(self.boxes - a))
+            negative = sum(chosen(others, a, b) * ways[b] for b in range(self.boxes - a))
             total += negative * sum(
                 t * t * sums_within(a, radius, limit - t) for t in range(1, radius + 1)
             )
@@ -143,7 +143,7 @@ class BallNoise:
     @cached_property
     def variance(self) -> float:
         """The variance of the noise of one box."""
-        squares = [self._squares(radius) for radius in range(self.boxes + 3)]
+        squares = [self.squares(radius) for radius in range(self.boxes + 3)]
         # The coefficients of the numerator may be negative, so more digits are needed.
         digits = _DIGITS + 4 * self.boxes
         with decimal_digits(digits):
@@ -169,7 +169,7 @@ class BallNoise:
         else:
             half = np.zeros(radii.stop)
             for radius, chance in zip(radii.values.tolist(), radii.mass, strict=True):
-                half[: radius + 1] += chance * _slice(self.boxes, self.ticks, radius)
+                half[: radius + 1] += chance * box_shares(self.boxes, self.ticks, radius)
         mass = np.concatenate([half[:0:-1], half])
         slack = radii.slack + len(mass) * 8 * ROUNDING
         return Law(1 - len(half), mass / mass.sum(), slack, radii.tail)
@@ -235,7 +235,7 @@ def sums_within(number: int, largest: int, limit: int) -> int:
     )
 
 
-def _chosen(boxes: int, one: int, other: int) -> int:
+def chosen(boxes: int, one: int, other: int) -> int:
     """The ways to choose a positive and b negative boxes."""
     return math.comb(boxes, one) * math.comb(boxes - one, other)
 
@@ -248,7 +248,7 @@ def _numerator(values: list[int], power: int) -> list[int]:
     ]
 
 
-def _slice(boxes: int, ticks: int, radius: int) -> NDArray[np.float64]:
+def box_shares(boxes: int, ticks: int, radius: int) -> NDArray[np.float64]:
     """The share of noises in a ball with z_1 = t, for t = 0, …, j.
 
     A row has the weights of all sums of a numbers from 1, …, j, divided by j^a. All terms are
@@ -269,7 +269,7 @@ def _slice(boxes: int, ticks: int, radius: int) -> NDArray[np.float64]:
     ends = limit - np.arange(radius + 1)
     for a in range(boxes):
         negative = sum(
-            _chosen(others, a, b) * float(radius) ** (a + b - others) * float(within[b][-1])
+            chosen(others, a, b) * float(radius) ** (a + b - others) * float(within[b][-1])
             for b in range(boxes - a)
         )
         found += negative * within[a][ends]

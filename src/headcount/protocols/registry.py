@@ -45,6 +45,7 @@ _CLASSES = {
     "local.hadamard": "local.hadamard:Hadamard(Histogram)",
     "local.subset": "local.subset:Subset(Histogram)",
     "local.some-boxes": "local.some_boxes:SomeBoxes(Boxes)",
+    "local.padded-boxes": "local.padded_boxes:PaddedBoxes(Boxes)",
     "local.margins": "local.margins:LocalMargins(Margins)",
     "local.summed-cells": "local.margins:LocalSummedCells(Margins)",
     "local.tree": "local.tree:LocalTree(Distribution)",
@@ -75,7 +76,8 @@ _CLASSES = {
     "shuffle.noisy-shuffler": "shuffle.noisy_shuffler:NoisyShuffler(Count) "
     "shuffle.noisy_shuffler:NoisyShufflerHistogram(Histogram) "
     "shuffle.noisy_shuffler:NoisyShufflerDensity(Density) "
-    "shuffle.noisy_shuffler_sum:NoisyShufflerSum(Sum,Mean)",
+    "shuffle.noisy_shuffler_sum:NoisyShufflerSum(Sum,Mean) "
+    "shuffle.noisy_shuffler_boxes:NoisyShufflerBoxes(Boxes)",
     "shuffle.amplified": "shuffle.amplified:Amplified(Count,Histogram,Sum,Mean,Density)",
     "shuffle.zero-exact": "shuffle.zero_exact:ZeroExact(Count)",
 }

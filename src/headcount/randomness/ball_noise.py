@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.ball_noise import BallNoise
+from headcount.accounting.cut_ball import CutBall
 from headcount.core.cached import cached_property
 from headcount.core.source import Source
 from headcount.randomness.bucket_noise import composition
@@ -27,25 +29,39 @@ class BallDraws:
         """The noise of all boxes: first the radius, then a uniform choice in the ball."""
         radius = self._start.sample(source)
         radius += int(geometric(source, self.noise.epsilon, self.noise.parts).sum())
-        if self.noise.is_cube:
-            drawn = uniform(source, self.noise.boxes, 2 * radius + 1)
-            return drawn.astype(np.int64) - radius
-        return self._in_ball(source, radius)
+        return in_ball(source, self.noise, radius)
 
     @cached_property
     def _start(self) -> ExactTable:
         return ExactTable(self.noise.weights)
 
-    def _in_ball(self, source: Source, radius: int) -> NDArray[np.int64]:
-        """Choose how many boxes are positive and negative, then which, then how much."""
-        patterns, limit = self.noise.patterns(radius), self.noise.ticks * radius
-        ends = list(accumulate(weight for _, weight in patterns))
-        gaining, losing = patterns[bisect_right(ends, uniform_below(source, ends[-1]))][0]
-        order = permutation(source, self.noise.boxes)
-        noise = np.zeros(self.noise.boxes, dtype=np.int64)
-        noise[order[:gaining]] = sum_within(source, gaining, radius, limit)
-        noise[order[gaining : gaining + losing]] = -sum_within(source, losing, radius, limit)
-        return noise
+
+def in_cut_ball(source: Source, cut: CutBall) -> NDArray[np.int64]:
+    """Noise in a cut ball: first the radius, then a uniform choice in the ball of this radius."""
+    return in_ball(source, cut.noise, drawn_place(source, cut.layers))
+
+
+def in_ball(source: Source, ball: BallNoise, radius: int) -> NDArray[np.int64]:
+    """A uniform choice in a ball.
+
+    Choose how many boxes are positive and negative, then which, then how much.
+    """
+    if ball.is_cube:
+        drawn = uniform(source, ball.boxes, 2 * radius + 1)
+        return drawn.astype(np.int64) - radius
+    patterns, limit = ball.patterns(radius), ball.ticks * radius
+    gaining, losing = patterns[drawn_place(source, [weight for _, weight in patterns])][0]
+    order = permutation(source, ball.boxes)
+    noise = np.zeros(ball.boxes, dtype=np.int64)
+    noise[order[:gaining]] = sum_within(source, gaining, radius, limit)
+    noise[order[gaining : gaining + losing]] = -sum_within(source, losing, radius, limit)
+    return noise
+
+
+def drawn_place(source: Source, weights: Sequence[int]) -> int:
+    """A random place of a list of integer weights."""
+    ends = list(accumulate(weights))
+    return bisect_right(ends, uniform_below(source, ends[-1]))
 
 
 def sum_within(source: Source, number: int, largest: int, limit: int) -> NDArray[np.int64]:

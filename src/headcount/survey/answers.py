@@ -4,7 +4,7 @@ Empty cells, missing values and NaN mean "no answer".
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -51,11 +51,12 @@ class Given:
     def of(cls, answers: Any) -> "Given":
         """The answers of a list, an array, a column of a data frame, or an Arrow column."""
         column = answers.combine_chunks() if hasattr(answers, "combine_chunks") else answers
-        if hasattr(column, "dictionary_encode"):
+        if hasattr(column, "dictionary_encode") and not _is_nested(column):
             encoded = column.dictionary_encode()
             places = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
             return cls([*encoded.dictionary.to_pylist(), None], places.astype(np.intp))
-        listed = column.tolist() if hasattr(column, "tolist") else list(column)
+        as_list = next((name for name in ("to_pylist", "tolist") if hasattr(column, name)), "")
+        listed = getattr(column, as_list)() if as_list else list(column)
         keys = [_key(answer) for answer in listed]
         found: dict[Any, int] = {}
         places = np.array([found.setdefault(key, len(found)) for key in keys], dtype=np.intp)
@@ -94,12 +95,7 @@ def columns_of(questions: Sequence[Asked], data: Any) -> dict[str, Any]:
                 raise InvalidValue(f"there must be answers to question {question.id!r}, got none")
         return {question.id: data[question.id] for question in questions}
     rows = rows_of(data)
-    names = list(rows.columns)
-    wanted: list[str] = []
-    for question in questions:
-        boxes = [f"{question.id}.{label}" for label in question.boxes]
-        parted = question.id not in names and any(box in names for box in boxes)
-        wanted += boxes if parted else [question.id]
+    wanted = wanted_columns(questions, rows.columns)
     kinds: dict[str, Kind] = dict.fromkeys(wanted, "text")
     kinds |= {one.id: "real" for one in questions if one.of_numbers}
     table = _table([batch for batch, _ in rows.batches(wanted, kinds)], wanted)
@@ -111,6 +107,16 @@ def columns_of(questions: Sequence[Asked], data: Any) -> dict[str, Any]:
             columns = {box: table.column(f"{question.id}.{box}") for box in question.boxes}
             found[question.id] = _ticked(question, columns)
     return found
+
+
+def wanted_columns(questions: Sequence[Asked], names: Collection[str]) -> list[str]:
+    """The names of the columns that have the answers, in a table with these names."""
+    wanted: list[str] = []
+    for question in questions:
+        boxes = [f"{question.id}.{label}" for label in question.boxes]
+        parted = question.id not in names and any(box in names for box in boxes)
+        wanted += boxes if parted else [question.id]
+    return wanted
 
 
 def _table(batches: Sequence[Any], wanted: Sequence[str]) -> Any:
@@ -173,13 +179,19 @@ def numbers_given(
     return np.where(skipped, low, numbers), skipped
 
 
-def wrong_answer(question: Asked, answer: Any, row: int) -> InvalidValue:
+class WrongAnswer(InvalidValue):
+    """An answer that does not fit its question. `discreet` is a message that does not show it."""
+
+    discreet: str = ""
+
+
+def wrong_answer(question: Asked, answer: Any, row: int) -> WrongAnswer:
     got = NO_ANSWER if _is_missing(answer) else checks.shown(answer)
     hint = "write optional = true if people may leave it out" if got == NO_ANSWER else ""
-    return InvalidValue(
-        f"question {question.id!r} must be answered {question.allowed}, got {got} (row {row + 1})",
-        hint=hint,
-    )
+    must = f"question {question.id!r} must be answered {question.allowed}, got"
+    error = WrongAnswer(f"{must} {got} (row {row + 1})", hint=hint)
+    error.discreet = f"{must} {NO_ANSWER if hint else 'something else'} in a row"
+    return error
 
 
 def _floats(answers: Any) -> NDArray[np.float64] | None:
@@ -221,11 +233,18 @@ def _word(answer: Any) -> str:
     return str(answer).strip()
 
 
+def _is_nested(column: Any) -> bool:
+    """Whether the answers of an Arrow column are lists or records."""
+    from pyarrow import types
+
+    return bool(types.is_nested(column.type))
+
+
 def _key(answer: Any) -> Any:
     """The answer as a key of a dictionary. True differs from 1."""
     if isinstance(answer, list | tuple | set | frozenset):
         return tuple(answer)
-    return str(answer) if isinstance(answer, bool) else answer
+    return str(answer) if isinstance(answer, bool | dict) else answer
 
 
 def _at(answers: Any, row: int) -> Any:

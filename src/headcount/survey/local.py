@@ -43,7 +43,7 @@ _FEWEST = 2  # on average, at least this many people answer a release, if there 
 _DEVIATIONS = 6.0  # fewer people than `asked` answer a release with probability 1e-9
 _NAMES = {
     "count": ("local.randomized-response",),
-    "boxes": ("local.some-boxes",),
+    "boxes": ("local.some-boxes", "local.padded-boxes"),
     "distribution": ("local.tree",),
 }
 

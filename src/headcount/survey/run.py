@@ -26,6 +26,7 @@ from headcount.survey.design import Design
 from headcount.survey.kept import KeptAnswers, Wave
 from headcount.survey.local import dealt, drawn_releases, of_wave
 from headcount.survey.promise import promise_of
+from headcount.survey.spark import SparkColumns, SparkRespondents
 
 _MOST_COUNTED = 2**16  # people are counted by value if a task has at most this many values
 
@@ -71,7 +72,7 @@ class Ready:
     """Releases that were checked, but not made yet. Nothing has been released."""
 
     design: Design
-    people: Respondents
+    people: Respondents | SparkRespondents
     bits: Bits
     users: int
     spends: bool = True  # whether a ledger must be charged
@@ -120,11 +121,13 @@ def _answers(design: Design, estimates: Sequence[Estimate], users: int) -> dict[
     return {ask.id: found[ask.id] for ask in design.asks}
 
 
-def ready(design: Design, columns: Mapping[str, NDArray[Any]], source: Source | None) -> Ready:
+def ready(design: Design, columns: Mapping[str, Any], source: Source | None) -> Ready:
     """Check everything that may be refused, before a ledger is charged."""
     source = SecureSource() if source is None else source
     checks.instance("source", source, Source)
     users = people_of(design, columns)
+    if isinstance(columns, SparkColumns):
+        return Ready(design, columns.respondents(design, source), Bits.of(source, 1), users)
     columns = design.with_tables(columns)
     places = range(len(design.releases))
     protocols: dict[Group, Protocol] = {at: design.releases[at].protocol for at in places}
@@ -152,7 +155,7 @@ def ready_wave(
     return ReadyWave(design, kept, kept.prepared(design, columns, people, source), users)
 
 
-def people_of(design: Design, columns: Mapping[str, NDArray[Any]]) -> int:
+def people_of(design: Design, columns: Mapping[str, Any]) -> int:
     """The number of people. Too few people are refused, and unequal numbers of answers."""
     sizes = {name: len(column) for name, column in columns.items()}
     users = max(sizes.values())

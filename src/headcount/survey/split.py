@@ -56,6 +56,7 @@ _SHUFFLER = {
     "count": "shuffle.noisy-shuffler",
     "histogram": "shuffle.noisy-shuffler",
     "table": "shuffle.noisy-shuffler",
+    "boxes": "shuffle.noisy-shuffler",
     "sum": "shuffle.noisy-shuffler",
     "mean": "shuffle.noisy-shuffler",
     "distribution": "shuffle.tree",

@@ -1,11 +1,9 @@
 """A survey: several questions to the same people, with one budget for all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
-
-from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
@@ -29,6 +27,7 @@ from headcount.survey.run import (
     ready,
     ready_wave,
 )
+from headcount.survey.spark import SparkColumns, is_spark
 from headcount.survey.split import design
 
 
@@ -117,11 +116,14 @@ class Survey:
         """What is promised to each person, for all answers together."""
         return self.design.guarantee
 
-    def columns(self, answers: Any) -> dict[str, NDArray[Any]]:
+    def columns(self, answers: Any) -> Mapping[str, Any]:
         """The encoded answers of all people to each question.
 
-        `answers` is a mapping from ids to lists, a data frame, a path, or any other table.
+        `answers` is a mapping from ids to lists, a data frame, a path, or any other table. The
+        answers of a Spark data frame stay on the executors.
         """
+        if is_spark(answers):
+            return SparkColumns.of(self.questions, answers)
         columns = columns_of(self.questions, answers)
         return {one.id: one.task.encode(one.values(columns[one.id])) for one in self.questions}
 
