@@ -79,7 +79,7 @@ def board_page(plan: SurveyPlan) -> str:
         ),
         _asked(plan),
         "<h2>What leaves a person’s device</h2>",
-        paragraphs(plan.sends, _response(plan)),
+        paragraphs(plan.sends, _response(plan), *plan.repeated),
         "<h2>Who could see what</h2>",
         _seen(plan.seen),
         paragraphs(plan.relies_on),

@@ -177,12 +177,16 @@ class SurveyPlan:
         return words.shared(survey.trust, survey.noise, asked, each, slots)
 
     @property
+    def repeated(self) -> tuple[str, ...]:
+        """How devices repeat their answers, in words. It is empty if no answers are kept."""
+        return words.repeated(self.survey.waves) if self.survey.keep_answers else ()
+
+    @property
     def not_hidden(self) -> tuple[str, ...]:
-        """What kept answers hide and do not hide, in words. It is empty if no answers are kept."""
+        """What kept answers do not hide, in words. It is empty if no answers are kept."""
         if not self.survey.keep_answers:
             return ()
-        shown = shown_changes(self.design)
-        return words.kept_answers(self.survey.waves, self.guarantee.epsilon, shown)
+        return words.not_hidden(self.guarantee.epsilon, shown_changes(self.design))
 
     @property
     def seen(self) -> tuple[tuple[str, str], ...]:
@@ -236,6 +240,7 @@ class SurveyPlan:
                 f"{self.odds.sentence} {self.odds.explanation}",
                 self.odds.delta,
                 self.sends,
+                *self.repeated,
                 *self.not_hidden,
                 *(f"{who}: {what}" for who, what in self.seen),
             ),

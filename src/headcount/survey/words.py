@@ -85,14 +85,23 @@ def shared(
     )
 
 
-def kept_answers(waves: int, epsilon: float, shown: float | None) -> tuple[str, ...]:
-    """What kept answers do and do not hide. `shown` is the probability that a change shows."""
+def repeated(waves: int) -> tuple[str, ...]:
+    """How devices repeat their answers, and what this means for errors."""
+    return (
+        f"Each device randomizes an answer once. In all {waves} waves, it sends the same result as "
+        "long as the answer stays the same. The promise is for people whose answers stay the same.",
+        "The mean over several waves is hardly more exact than one wave, because the noise is the "
+        "same. The difference between two waves is more exact, because only people whose answers "
+        "changed add noise to it.",
+    )
+
+
+def not_hidden(epsilon: float, shown: float | None) -> tuple[str, ...]:
+    """What repeated answers do not hide. `shown` is the probability that a change shows."""
     often = "usually"
     if shown is not None:
         often = f"with a probability of up to {math.ceil(1000 * shown) / 10:.1f} %"
     return (
-        f"Each device randomizes an answer once. In all {waves} waves, it sends the same result as "
-        "long as the answer stays the same. The promise is for people whose answers stay the same.",
         "Changes are not hidden. If an answer changes, the device randomizes the new answer, and "
         f"{often} it sends something else than before. Whoever compares the waves then knows for "
         "certain that an answer changed, and when.",
@@ -100,9 +109,6 @@ def kept_answers(waves: int, epsilon: float, shown: float | None) -> tuple[str, 
         "change at the same times, somebody who gives two different sets of answers has epsilon = "
         f"{rounded_up(2 * epsilon)} instead of {rounded_up(epsilon)}. Each further different set "
         f"of answers adds {rounded_up(epsilon)}.",
-        "The mean over several waves is hardly more exact than one wave, because the noise is the "
-        "same. The difference between two waves is more exact, because only people whose answers "
-        "changed add noise to it.",
     )
 
 
