@@ -400,3 +400,26 @@ def test_random_surveys_keep_their_promise() -> None:
 def test_many_random_surveys_keep_their_promise(part: int) -> None:
     """1,000 surveys in all, except for a few that are not feasible."""
     assert judge(range(1000 + 50 * part, 1050 + 50 * part)) >= 40
+
+
+@pytest.mark.parametrize(
+    "questions",
+    [
+        [YesNo("a", "?")],
+        [YesNo(name, "?") for name in "ab"],
+        [Choice("a", "?", ("x", "y", "z"))],
+        [Number("a", "?", 0, 3, whole=True)],
+        [Number("a", "?", 0, 3, whole=True, want=("quantiles",))],
+        [Several("a", "?", ("x", "y"), 1)],
+    ],
+    ids=["count", "cube", "sum-zero", "mean", "tree", "ticks"],
+)
+def test_compositions_of_central_noise_are_exact_if_they_say_so(questions: list[Question]) -> None:
+    """The same answers change in each of 15 waves."""
+    found = Survey(questions, hc.Budget(9.0, 1e-3), hc.Trust.CENTRAL, 10, waves=15).design
+    (views,) = (views_of(one) for one in found.releases)
+    truth = max(largest([[view]] * 15, [found.guarantee.epsilon])[0] for view in views)
+    assert truth * (1 - 1e-8) <= found.guarantee.delta <= 1e-3
+    assert found.guarantee.exact == (questions[0].kind != "several")
+    if found.guarantee.exact:
+        assert found.guarantee.delta <= 1.01 * truth
