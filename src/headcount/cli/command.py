@@ -50,7 +50,7 @@ def _value(parameter: Any, context: Any, given: Any) -> Any:
     return value if parameter.callback is None else parameter.callback(context, parameter, value)
 
 
-def _converted(kind: type, given: Any) -> Any:
+def _converted(kind: type[Any], given: Any) -> Any:
     """What was given, as a value of this kind. It is None if Typer must decide."""
     if isinstance(given, kind):
         return given
