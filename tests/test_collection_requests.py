@@ -21,6 +21,7 @@ from schemathesis import GenerationMode
 
 import headcount as hc
 from collection import TOKEN, Service, distinct, pair, post, results
+from collection_process import Nursery
 from headcount.collect.batch import SealedBatch
 from headcount.collect.client import response
 from headcount.collect.document import Document
@@ -208,12 +209,16 @@ def memory(one: Service) -> int:
 
 @pytest.mark.slow
 def test_ten_thousand_connections_at_once(tmp_path: Path) -> None:
-    """Half of them say nothing, and half of them begin a request. Meanwhile, people answer."""
+    """Half of them say nothing, and half of them begin a request. Meanwhile, people answer. The
+    service starts with the usual limit of 1,024 files, and raises it.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 12_000), hard))
-    survey = distinct(tmp_path, PEOPLE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+    survey, own = distinct(tmp_path, PEOPLE), Nursery()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (12_000, hard))
     patient = json.dumps({"body_seconds": 60.0})
     with pair(tmp_path, survey, SETTINGS=patient) as (one, _), contextlib.ExitStack() as lines:
+        one.nursery = own
         one.start()
         before = memory(one)
         for number in range(10_000):
@@ -226,6 +231,7 @@ def test_ten_thousand_connections_at_once(tmp_path: Path) -> None:
         open_files = len(list(Path(f"/proc/{one.process}/fd").iterdir()))
         assert open_files > 10_000
         assert memory(one) - before < 500 * 2**20
+    own.close()
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
