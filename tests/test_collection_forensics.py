@@ -332,7 +332,6 @@ def test_what_postgres_remembers(
         assert left_in(server, "base", pieces) == 0
         assert left_in(server, "pg_wal", pieces) > 100
         connection.execute("ALTER SYSTEM SET wal_recycle = off")
-        connection.execute("ALTER SYSTEM SET min_wal_size = '32MB'")
         connection.execute("SELECT pg_reload_conf()")
         for _ in range(2):
             connection.execute("SELECT pg_switch_wal()")
