@@ -215,7 +215,9 @@ function inWords(context: Context, contents: readonly Content[]): HTMLElement {
       counts.set(text, (counts.get(text) ?? 0) + 1);
     }
     const kinds = new Set(sent.map((one) => one.kind));
-    const help = kinds.has("share") ? leaves.shareHelp : kinds.has("report") ? leaves.reportHelp : "";
+    const help = kinds.has("share") ? leaves.shareHelp : ["report", "set", "ranges"].some((kind) => kinds.has(kind as never))
+        ? leaves.reportHelp
+        : "";
     const empty = own.length - sent.length;
     const listed = [...counts].sort(([one], [other]) => one.localeCompare(other, undefined, { numeric: true }));
     return h("li", {},

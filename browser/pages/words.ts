@@ -42,6 +42,8 @@ export class Words {
         return meaning.values.map((value) => this.value(release, value)).join(", ") || "–";
       case "cells":
         return this.cells(release, meaning.first, meaning.last);
+      case "ranges":
+        return meaning.ranges.map(([first, last]) => this.cells(release, first, last)).join("; ") || "–";
       case "side":
         return this.label(this.question(release.of[meaning.row ? 0 : 1]!), meaning.value);
       case "sign":

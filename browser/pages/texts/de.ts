@@ -130,7 +130,7 @@ export const german: Texts = {
     share: (number) => `die Zufallszahl ${number}`,
     shareHelp: "Diese Zahlen sehen zufällig aus. Nur ihre Summe mit denen aller anderen hat eine Bedeutung.",
     report: (numbers) => `die zufällige Meldung ${numbers}`,
-    reportHelp: "Jede solche Meldung passt zu vielen Antworten.",
+    reportHelp: "Ihr Gerät hat das zufällig gewählt. Es passt zu vielen Antworten, und Ihre Antwort muss nicht darunter sein.",
     noAnswer: "keine Antwort",
     send: "Senden",
     sending: "Wird gesendet …",

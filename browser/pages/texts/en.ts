@@ -132,7 +132,7 @@ export const english = {
     share: (number: string) => `the random number ${number}`,
     shareHelp: "These numbers look random. Only their sum, with everybody’s, has a meaning.",
     report: (numbers: string) => `the randomized report ${numbers}`,
-    reportHelp: "Each such report fits many answers.",
+    reportHelp: "Your device chose this at random. It fits many answers, and your answer need not be among them.",
     noAnswer: "no answer",
     send: "Send",
     sending: "Sending …",

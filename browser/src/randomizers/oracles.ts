@@ -44,7 +44,7 @@ function bitCount(number: number): number {
 }
 
 /** The buckets that a row of bits names. */
-function membersOf(message: Message, buckets: number): Meaning {
+function membersOf(message: Message, buckets: number): Meaning & { kind: "set" } {
   const row = Uint8Array.from(message as number[]);
   const values = Array.from({ length: buckets }, (_, bucket) => bucket).filter((one) => has(row, one));
   return { kind: "set", values };
@@ -96,7 +96,12 @@ export function level(from: Instructions): Randomizer {
       row.forEach((byte, at) => (message[1 + at] = byte));
       return [message];
     },
-    meaning: reportOf,
+    meaning([drawn, ...row]) {
+      const size = tree.sizes[Number(drawn)]!;
+      const nodes = membersOf(row, size).values;
+      const each = tree.cells / size;
+      return { kind: "ranges", ranges: nodes.map((node) => [node * each, (node + 1) * each - 1] as const) };
+    },
   };
 }
 

@@ -14,6 +14,7 @@ export type Meaning =
   | { readonly kind: "ticks"; readonly boxes: readonly (readonly [number, boolean])[] }
   | { readonly kind: "set"; readonly values: readonly number[] } // the answer may be one of these
   | { readonly kind: "cells"; readonly first: number; readonly last: number } // a range of answers
+  | { readonly kind: "ranges"; readonly ranges: readonly (readonly [number, number])[] }
   | { readonly kind: "side"; readonly row: boolean; readonly value: number } // of a table
   | { readonly kind: "sign"; readonly plus: boolean; readonly value: number }
   | { readonly kind: "share"; readonly number: Value }

@@ -1,0 +1,105 @@
+"""A whole survey: people answer in Chromium and in Python, and the analyzer counts all of them."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+import headcount as hc
+from browsing import chromium
+from collection import Service, free_port, pair, post, results
+from headcount.collect import keys
+from headcount.collect.client import response
+from headcount.collect.document import Addresses, Document
+from headcount.survey.questions import Choice, Several, YesNo
+from headcount.survey.survey import Survey
+
+BROWSERS, PROGRAMS = 30, 300
+WAYS = ("on foot", "bicycle", "bus", "car")
+
+
+def truthful(folder: Path) -> Document:
+    """A survey in local trust with so large an epsilon that nobody lies. So each person's answer
+    can be found in the results.
+    """
+    survey = Survey(
+        (Choice("way", "How do you come here?", choices=WAYS),),
+        hc.Budget(80),
+        hc.Trust.LOCAL,
+        BROWSERS + PROGRAMS,
+        title="The way here",
+    )
+    return Document.of(survey, keys.create(folder, None), places())
+
+
+def noisy(folder: Path) -> Document:
+    survey = Survey(
+        (
+            YesNo("smoke", "Do you smoke?"),
+            Several("drugs", "Which of these?", choices=("a", "b", "c"), optional=True),
+        ),
+        hc.Budget(3, 1e-4),
+        hc.Trust.SHUFFLE,
+        BROWSERS + PROGRAMS,
+        title="Habits",
+    )
+    return Document.of(survey, keys.create(folder, None), places())
+
+
+def places() -> Addresses:
+    return Addresses(*(f"http://127.0.0.1:{free_port()}" for _ in range(2)))
+
+
+def answered(browser: Browser, service: Service, labels: dict[int, str]) -> None:
+    """One person answers on a device of their own. `labels` has the label of each answer."""
+    device = browser.new_context(locale="en-US")
+    page = device.new_page()
+    page.goto(f"{service.url}/surveys/{service.survey.digest}/")
+    page.get_by_label("I have read this").check()
+    page.get_by_role("button", name="Begin").click()
+    for number, label in labels.items():
+        page.locator(f"#question-{number}").get_by_text(label, exact=True).click()
+    page.get_by_role("button", name="Check my answers").click()
+    page.get_by_role("button", name="Randomize and seal").click()
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_role("heading", name="Thank you")).to_be_visible(timeout=30_000)
+    device.close()
+
+
+@pytest.mark.slow
+def test_everybody_is_counted_once(tmp_path: Path) -> None:
+    survey, source = truthful(tmp_path), hc.SecureSource()
+    with pair(tmp_path, survey, CLOSES_WITH=str(BROWSERS + PROGRAMS)) as (one, other):
+        one.start()
+        other.start()
+        given = [WAYS[number * 7 % 10 // 3] for number in range(BROWSERS + PROGRAMS)]
+        with chromium() as browser:
+            for way in given[:BROWSERS]:
+                answered(browser, one, {1: way})
+        for way in given[BROWSERS:]:
+            assert post(survey, response(survey, {"way": way}, source)).status_code == 201
+        found = results(survey)
+    values = found["questions"]["way"]["value"]
+    counts = Counter(given)
+    assert [round(value) for value in values] == [counts[way] for way in WAYS]
+
+
+@pytest.mark.slow
+def test_noisy_answers_of_browsers_and_programs_are_counted_together(tmp_path: Path) -> None:
+    survey, source = noisy(tmp_path), hc.SecureSource()
+    with pair(tmp_path, survey, CLOSES_WITH=str(BROWSERS + PROGRAMS)) as (one, other):
+        one.start()
+        other.start()
+        with chromium() as browser:
+            for number in range(BROWSERS):
+                drugs = "a" if number % 2 else "I prefer not to answer"
+                answered(browser, one, {1: "Yes", 2: drugs})
+        for _ in range(PROGRAMS):
+            body = response(survey, {"smoke": False, "drugs": ["b"]}, source)
+            assert post(survey, body).status_code == 201
+        found = results(survey)
+    smoke = found["questions"]["smoke"]
+    # The error exceeds eight standard errors with probability below 1e-9.
+    assert abs(smoke["value"] - BROWSERS) <= 8 * survey.design.standard_error("smoke") + 1
+    assert found["undecryptable"] == 0
