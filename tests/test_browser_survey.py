@@ -102,4 +102,4 @@ def test_noisy_answers_of_browsers_and_programs_are_counted_together(tmp_path: P
     smoke = found["questions"]["smoke"]
     # The error exceeds eight standard errors with probability below 1e-9.
     assert abs(smoke["value"] - BROWSERS) <= 8 * survey.design.standard_error("smoke") + 1
-    assert found["undecryptable"] == 0
+    assert found["messages"]["refused"] == 0

@@ -67,6 +67,8 @@ class NotBuilt(Refused):
     """The files of a page are missing in this installation."""
 
     code, http_status = "not-built", 404
+    text = "the page for browsers is not part of this installation"
+    advice = "headcount survey answer works without it"
 
 
 class TooSlow(Refused):

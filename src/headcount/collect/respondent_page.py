@@ -83,8 +83,5 @@ def _content(name: str) -> tuple[bytes, bytes]:
     try:
         data = (FOLDER / name).read_bytes()
     except OSError:
-        raise NotBuilt(
-            "the page for browsers is not part of this installation",
-            hint="make browser builds it; headcount survey answer works without it",
-        ) from None
+        raise NotBuilt("make browser must build the page for browsers") from None
     return data, gzip.compress(data, mtime=0)
