@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -13,34 +15,25 @@ from headcount.core.source import Source
 from headcount.core.tasks.boxes import Boxes
 from headcount.core.tasks.distribution import Distribution
 from headcount.core.tasks.margins import Margins
+from headcount.randomness.shares import poisson_share
 
 BOXES = Boxes(["a", "b", "c", "d", "e"], 3)
 CELLS = Distribution(0, 50, 51)
 
 
 class Recorded(Source):
-    """Passes on the bits of a seeded source, and keeps them."""
+    """Gives the bytes `first`, and then those of a seeded source. It keeps all of them."""
 
-    def __init__(self, seed: int) -> None:
-        self._source = hc.SeededSource(seed)
+    def __init__(self, seed: int, first: bytes = b"") -> None:
+        self._source, self._first = hc.SeededSource(seed), first
         self.data = b""
 
     def fill(self, buffer: NDArray[np.uint8]) -> None:
-        self._source.fill(buffer)
+        given = np.frombuffer(self._first[: len(buffer)], np.uint8)
+        self._first = self._first[len(buffer) :]
+        buffer[: len(given)] = given
+        self._source.fill(buffer[len(given) :])
         self.data += buffer.tobytes()
-
-
-class Given(Source):
-    """Bits that are given."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self.used = data, 0
-
-    def fill(self, buffer: NDArray[np.uint8]) -> None:
-        end = self.used + len(buffer)
-        assert end <= len(self._data)
-        buffer[:] = np.frombuffer(self._data[self.used : end], np.uint8)
-        self.used = end
 
 
 @dataclass(frozen=True)
@@ -130,18 +123,41 @@ def plain(encoded: NDArray[Any]) -> Any:
 def drawn(case: Case, seeds: range) -> Iterator[dict[str, Any]]:
     """The messages of one person for each value and seed, with the random bytes."""
     made = case.protocol
-    device = device_data(made)
-    size = made.alphabet.bytes_per_message
     for value in case.values:
-        encoded = case.task.encode([value])
         for seed in seeds:
-            source = Recorded(seed)
-            sent = made.randomizer.send_fitting(encoded, source, made.slots).to_bytes()
-            yield {
-                "protocol": case.name,
-                "device": device,
-                "value": plain(encoded),
-                "slots": made.slots,
-                "random": source.data.hex(),
-                "messages": [sent[at : at + size].hex() for at in range(0, len(sent), size)],
-            }
+            yield vector(made, value, Recorded(seed))
+
+
+def vector(made: hc.Protocol, value: Any, source: Recorded) -> dict[str, Any]:
+    """The messages of one person, with everything from which they follow."""
+    encoded = made.task.encode([value])
+    sent = made.randomizer.send_fitting(encoded, source, made.slots).to_bytes()
+    size = made.alphabet.bytes_per_message
+    return {
+        "protocol": made.name,
+        "device": device_data(made),
+        "value": plain(encoded),
+        "slots": made.slots,
+        "random": source.data.hex(),
+        "messages": [sent[at : at + size].hex() for at in range(0, len(sent), size)],
+    }
+
+
+def edges() -> Iterator[dict[str, Any]]:
+    """Draws at the thresholds of tables, and one step beside them. A table that is wrong by one
+    part in 2^128 gives other messages.
+    """
+    flip = Case("local.randomized-response", hc.Count(), 1, (1,)).protocol
+    top, more = divmod(int((device_data(flip) or {})["weight"]), 1 << 56)
+    for step in (-1, 0, 1):
+        first = bytes([top]) + (more + step << 8).to_bytes(8, "little")
+        yield vector(flip, 1, Recorded(0, first))
+    fake = Case("shuffle.fake-users", hc.Histogram(3), 1, (1,)).protocol
+    mean = Fraction((device_data(fake) or {})["mean"])
+    law = poisson_share(mean).law
+    ends = accumulate(int(chance * 2**128) for chance in law.values())
+    for end in ends:
+        for place in (end - 1, end % 2**128):
+            high, low = divmod(place, 1 << 64)
+            first = high.to_bytes(8, "little") + low.to_bytes(8, "little")
+            yield vector(fake, 1, Recorded(0, first))

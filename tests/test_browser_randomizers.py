@@ -17,7 +17,7 @@ from scipy import stats
 
 import headcount as hc
 from browsing import ROOT, chromium, harness_page, in_browser, in_node
-from devices import CASES, Case, drawn, plain
+from devices import CASES, Case, drawn, edges, plain
 from headcount.collect.device import device_data
 from headcount.core.randomizer import BundleLaw
 from headcount.randomness.shares import NegativeBinomialShare
@@ -70,6 +70,8 @@ def check_current(cases: list[Case]) -> None:
 def test_vectors_are_current() -> None:
     assert {one["protocol"] for one in vectors()} == {case.name for case in CASES}
     check_current(QUICK)
+    stored = vectors()
+    assert all(one in stored for one in edges())
 
 
 @pytest.mark.slow
@@ -185,21 +187,28 @@ def test_noise_that_is_wrong_by_two_percent_is_rejected(page: Page) -> None:
 @pytest.mark.slow
 def test_chromium_adds_the_stated_noise_to_shares(page: Page) -> None:
     """Shares add up to the level plus Z1 − Z2, two shares of geometric noise."""
-    case = Case("shuffle.split-and-mix", hc.Count(), 1, (1,), 19)
+    case = Case("shuffle.split-and-mix", hc.Mean(0, 9, whole=True), 1, (4,), 19)
     device = device_data(case.protocol) or {}
-    modulus = int(device["then"]["modulus"])
-    found: dict[str, int] = in_browser(page, "drawnSums", [[device, "1", 200_000, str(modulus)]])[0]
-    one = NegativeBinomialShare(Fraction(1, 19), Fraction(1)).law(Fraction(1, 2**60))
+    then = device["then"]
+    modulus, noise = int(then["modulus"]), then["noise"]
+    r, gamma = Fraction(noise["r"]), Fraction(noise["gamma"])
+    assert (r, gamma) == (Fraction(1, 19), Fraction(1, 9))
+    one = {k: float(p) for k, p in NegativeBinomialShare(r, gamma).law(Fraction(1, 2**60)).items()}
     law: dict[str, float] = {}
     for (plus, p), (minus, q) in product(one.items(), one.items()):
-        key = str((1 + plus - minus) % modulus)
-        law[key] = law.get(key, 0.0) + float(p * q)
-    assert p_value(law, found) > RARELY
-    blurred = {key: chance * (1.02 if key == "1" else 1) for key, chance in law.items()}
-    total = sum(blurred.values())
-    assert p_value({key: chance / total for key, chance in blurred.items()}, found) < RARELY
+        key = str((4 + plus - minus) % modulus)
+        law[key] = law.get(key, 0.0) + p * q
+    zero = {"4": law["4"], "other": 1 - law["4"]}
+    for factor, allowed in ((Fraction(1), True), (Fraction(102, 100), False)):
+        wrong = {**device, "then": {**then, "noise": {**noise, "r": str(r * factor)}}}
+        call = [wrong, "4", 1_500_000, str(modulus)]
+        found: dict[str, int] = in_browser(page, "drawnSums", [call])[0]
+        merged = {"4": found["4"], "other": sum(found.values()) - found["4"]}
+        assert (p_value(zero, merged) > RARELY) is allowed
+        if allowed:
+            assert p_value(law, found) > RARELY
 
 
 if __name__ == "__main__":
-    every = [one for case in CASES for one in drawn(case, SEEDS)]
+    every = [*edges(), *(one for case in CASES for one in drawn(case, SEEDS))]
     FILE.write_text(json.dumps({"version": 1, "vectors": every}, indent=1) + "\n")
