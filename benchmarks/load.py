@@ -56,7 +56,7 @@ async def _sent(url: str, bodies: Sequence[bytes], connections: int) -> tuple[in
     made = [
         await loop.create_connection(
             lambda at=at: _Connection(requests[at::connections], ends[at]),  # type: ignore[misc]
-            parts.hostname, parts.port,
+            parts.hostname or "", parts.port or 80,
         )
         for at in range(connections)
     ]  # fmt: skip

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from collection import free_port, two_questions
+from headcount.collect.settings import AnalyzerSettings, ShufflerSettings
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 UNITS = ("headcount-analyzer.service", "headcount-shuffler.service")
@@ -53,7 +54,8 @@ def started(command: list[str], folder: Path, port: int, **environment: str) -> 
                 time.sleep(0.1)
         assert process.poll() is None, log.read_text()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(40) == 0, log.read_text()
+        # The server ends itself by the same signal when it has stopped. systemd takes this for 0.
+        assert process.wait(40) in (0, -signal.SIGTERM), log.read_text()
     finally:
         process.kill()
         process.wait()
@@ -112,11 +114,9 @@ def test_the_command_of_a_compose_file_starts_and_stops(place: Path, compose: st
     for name in ("key.json", "private.pem", "token"):
         (data / "analyzer" / name).write_bytes((place / name).read_bytes())
     words = shlex.split(run.replace("/data", str(data)))
-    environment = dict(
-        re.findall(r"^ +(HEADCOUNT_\w+): (.*)$", (DEPLOY / compose).read_text(), re.M)
-    )
-    environment = dict.fromkeys(environment, PASSPHRASE)
-    assert set(environment) <= {"HEADCOUNT_PASSPHRASE"}
+    named = re.findall(r"^ +(HEADCOUNT_\w+): ", (DEPLOY / compose).read_text(), re.M)
+    assert named == (["HEADCOUNT_PASSPHRASE"] if "analyzer" in compose else [])
+    environment = dict.fromkeys(named, PASSPHRASE)
     started([sys.executable, "-m", "headcount", *words], place, free_port(), **environment)
 
 
@@ -130,12 +130,5 @@ def test_a_compose_file_serves_only_this_host_and_keeps_its_data(compose: str) -
 
 
 def test_the_ports_of_the_files_are_the_default_ports() -> None:
-    from headcount.collect.settings import AnalyzerSettings, ShufflerSettings
-
-    assert (
-        ShufflerSettings.load(environment={}).port,
-        AnalyzerSettings.load(environment={}).port,
-    ) == (
-        8401,
-        8402,
-    )
+    for settings, port in ((ShufflerSettings, 8401), (AnalyzerSettings, 8402)):
+        assert settings.load(environment={}).port == port
