@@ -2,7 +2,7 @@
 
 The server is uvicorn. It runs in the process that starts it. So one process holds the connection to
 the store, the responses that wait for their commit and the limits of requests, and all of it ends
-together. Granian would answer more requests per second, but it runs a supervisor and workers. A
+together. Granian needs as much processor time for a response, and runs a supervisor and workers. A
 supervisor that is killed leaves workers behind, which go on writing.
 """
 
