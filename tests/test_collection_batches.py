@@ -44,7 +44,7 @@ def _small_files(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def engine(where: str, request: pytest.FixtureRequest) -> SparkSession | None:
     """Spark, or None if messages are opened here."""
-    return request.getfixturevalue("spark") if where == "spark" else None  # type: ignore[no-any-return]
+    return request.getfixturevalue("spark") if where == "spark" else None
 
 
 @pytest.fixture(scope="module")

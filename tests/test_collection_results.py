@@ -17,6 +17,7 @@ from collection import analyzer, shuffler
 from commands import Headcount
 from headcount.collect import keys
 from headcount.collect.analyzer import Analyzer
+from headcount.collect.batch import SealedBatch
 from headcount.collect.charges import Charges
 from headcount.collect.client import response
 from headcount.collect.document import Addresses, Document
@@ -68,13 +69,11 @@ def delivered(folder: Path, survey: Document, one: Analyzer, extra: bytes = b"")
     )
     mixer.close(survey.digest)
     one.register(survey)
-    mixer.forward(
-        survey.digest,
-        lambda document, name, batch: (
-            one.receive(document.digest, name, replace(batch, messages=batch.messages + extra))
-            and None
-        ),
-    )
+
+    def send(document: Document, name: str, batch: SealedBatch) -> None:
+        one.receive(document.digest, name, replace(batch, messages=batch.messages + extra))
+
+    mixer.forward(survey.digest, send)
 
 
 def book(folder: Path, epsilon: float = 10.0, delta: float = 1e-2) -> hc.Ledger:
