@@ -72,12 +72,19 @@ def report(
 
 
 def _question(here: Answered, drawn: Answered) -> dict[str, Any]:
-    """The answers to one question. `answered` is the share of people who answered it."""
-    made = here.to_dict(CONFIDENCE)
+    """The answers to one question. `answered` is the share of people who answered it, and `range`
+    has the smallest and the largest possible number.
+    """
+    made, asked = here.to_dict(CONFIDENCE), here.question
+    ends = [getattr(asked, name, None) for name in ("low", "high")]
     for reading, other in zip(made["readings"], drawn.readings, strict=True):
         reading["population"] = {"low": other.low, "high": other.high}
     skipped = [one for one in made["readings"] if one["name"] == NO_ANSWER]
-    return {**made, "answered": _rest(skipped[0]) if skipped else None}
+    return {
+        **made,
+        "range": None if None in ends else ends,
+        "answered": _rest(skipped[0]) if skipped else None,
+    }
 
 
 def _rest(skipped: Mapping[str, Any]) -> dict[str, Any]:

@@ -122,10 +122,10 @@ def _card(one: Facts) -> str:
     numbers = [reading for reading in readings if reading["unit"] == "number"]
     drawn = bars([_bar(reading, 0.0, 1.0) for reading in shares]) if shares else ""
     if numbers:
-        low = min(end for reading in numbers for end in _ends(reading)[::2])
-        high = max(end for reading in numbers for end in _ends(reading)[1::2])
-        drawn = bars([_bar(reading, low, high) for reading in numbers], points=True) + drawn
-        drawn += f'<p class="soft">on a line from {short(low)} to {short(high)}</p>'
+        low, high = one["range"] or _reach(numbers)
+        placed = bars([_bar(reading, low, high) for reading in numbers], points=True)
+        said = f'<p class="soft">on a line from {short(low)} to {short(high)}</p>'
+        drawn = placed + said + drawn
     answered = ""
     if one["answered"] is not None:
         value, interval, population = _texts({**one["answered"], "name": "", "unit": "share"})
@@ -135,6 +135,12 @@ def _card(one: Facts) -> str:
         )
     head = f'<section class="card"><h3>{escape(one["text"])}</h3>'
     return f"{head}{drawn}{answered}</section>"
+
+
+def _reach(readings: list[Facts]) -> tuple[float, float]:
+    """The ends of a line on which all intervals have room."""
+    ends = [end for reading in readings for end in _ends(reading)]
+    return min(ends), max(ends)
 
 
 def _failed(name: str, error: str) -> str:
