@@ -9,13 +9,18 @@ The number of people is public. Nothing else about them is in a batch.
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headcount.collect.refusals import Malformed
 from headcount.core.cached import cached_property
 
 _MAGIC = b"HCB1"
 _HEAD = 16
+_PRINT = 16  # bytes of the fingerprint of a message
 
 
 @dataclass(frozen=True)
@@ -49,3 +54,17 @@ class SealedBatch:
             raise Malformed("a batch must begin with HCB1 and a head of 16 bytes")
         people, size = int.from_bytes(data[4:12], "big"), int.from_bytes(data[12:16], "big")
         return cls(people, size, data[_HEAD:])
+
+
+def first_copies(chunks: Iterable[bytes], size: int) -> NDArray[np.bool_]:
+    """Whether each message is the first with its bytes. Somebody who copies a sealed message of
+    another person must not count it twice.
+    """
+    prints = bytearray()
+    for chunk in chunks:
+        for at in range(0, len(chunk), size):
+            prints += hashlib.blake2b(chunk[at : at + size], digest_size=_PRINT).digest()
+    rows = np.frombuffer(prints, np.dtype((np.void, _PRINT)))
+    first = np.zeros(len(rows), dtype=np.bool_)
+    first[np.unique(rows, return_index=True)[1]] = True
+    return first

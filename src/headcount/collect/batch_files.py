@@ -14,8 +14,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from headcount.collect.batch import SealedBatch
-from headcount.collect.opening import Opened, Opener, first_copies, kept_parts, open_parts
+from headcount.collect.batch import SealedBatch, first_copies
+from headcount.collect.opening import Opened, Opener, kept_parts, open_parts
 from headcount.core import checks
 from headcount.core.errors import HeadcountError, MissingPackage, UnreadableData
 from headcount.core.writing import json_text, write_file

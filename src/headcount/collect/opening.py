@@ -5,7 +5,6 @@ and parts of the batch, and return counts. The counts of parts add up to those o
 so any engine can open parts anywhere.
 """
 
-import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -17,7 +16,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from headcount.collect.batch import SealedBatch
+from headcount.collect.batch import SealedBatch, first_copies
 from headcount.collect.sealing import Envelope
 from headcount.core.errors import InvalidValue
 from headcount.core.messages import Alphabet, Messages
@@ -26,7 +25,6 @@ from headcount.core.tally import Tally
 
 _PART = 8192  # messages that a process opens at a time
 _FEW = 2000  # up to this many messages are opened here: starting processes takes longer
-_PRINT = 16  # bytes of the fingerprint of a message
 
 
 @dataclass(frozen=True)
@@ -149,20 +147,6 @@ def _keep(opener: Opener) -> None:
 
 def _open(part: bytes) -> Opened:
     return _kept[0](part)
-
-
-def first_copies(chunks: Iterable[bytes], size: int) -> NDArray[np.bool_]:
-    """Whether each message is the first with its bytes. Somebody who copies a sealed message of
-    another person must not count it twice.
-    """
-    prints = bytearray()
-    for chunk in chunks:
-        for at in range(0, len(chunk), size):
-            prints += hashlib.blake2b(chunk[at : at + size], digest_size=_PRINT).digest()
-    rows = np.frombuffer(prints, np.dtype((np.void, _PRINT)))
-    first = np.zeros(len(rows), dtype=np.bool_)
-    first[np.unique(rows, return_index=True)[1]] = True
-    return first
 
 
 def kept_parts(

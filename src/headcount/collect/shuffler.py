@@ -22,10 +22,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headcount.collect.arrivals import Arrivals, Round, State, places_of, row_bytes
-from headcount.collect.batch import SealedBatch
+from headcount.collect.batch import SealedBatch, first_copies
 from headcount.collect.document import Document
 from headcount.collect.refusals import (
     Closed,
@@ -346,17 +345,13 @@ class Shuffler:
         run("UPDATE rounds SET hash_key = ? WHERE number = ?", b"", number)
 
     def mixed(self, document: Document, bodies: list[bytes], people: int) -> SealedBatch:
-        """All messages and the shuffler's own noise, in a uniformly random order."""
+        """All messages and the shuffler's own noise, each once, in a uniformly random order."""
         size = document.envelope.size
-        messages = _distinct(np.frombuffer(b"".join(bodies), np.uint8).reshape(-1, size))
         noise, alone = self._noise(document, people)
-        if alone:
-            messages = messages[:0]
-        if noise:
-            messages = np.concatenate(
-                [messages, np.frombuffer(b"".join(noise), np.uint8).reshape(-1, size)]
-            )
-        order = permutation(self._source, len(messages))
+        sealed = b"".join(noise if alone else [*bodies, *noise])
+        kept = np.flatnonzero(first_copies([sealed], size))
+        order = kept[permutation(self._source, len(kept))]
+        messages = np.frombuffer(sealed, np.uint8).reshape(-1, size)
         return SealedBatch(people, size, messages[order].tobytes())
 
     def _noise(self, document: Document, people: int) -> tuple[list[bytes], bool]:
@@ -423,15 +418,6 @@ class Shuffler:
             raise UnknownSurvey(f"no survey here has the digest {checks.shown(digest)}")
         number, hash_key, *rest = found[0]
         return Round(number, bytes(hash_key), *rest)
-
-
-def _distinct(messages: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The messages without copies. Somebody who copies another person's sealed message must not
-    count it twice.
-    """
-    rows = np.ascontiguousarray(messages).view(np.dtype((np.void, messages.shape[1])))[:, 0]
-    _, first = np.unique(rows, return_index=True)
-    return messages[first]
 
 
 def _code_hash(digest: str, code: str) -> bytes:
