@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.cached import cached_property
-from headcount.core.contrasts.crowds import TwoErrors
+from headcount.core.contrasts.crowds import TIE, TwoErrors
 from headcount.core.estimate import ErrorLaw
 from headcount.core.lattice import LatticeLaw, WholeLaw
 
@@ -39,6 +39,16 @@ class KnownSums(Protocol):
 
     def weighted(self, weights: Weights) -> list[Part] | None:
         """Independent terms that add up to Σ w_b·X_b. None if they are not known."""
+
+
+@runtime_checkable
+class DependentSums(Protocol):
+    """An error law of buckets that knows the law of weighted sums, although errors depend on each
+    other.
+    """
+
+    def summed(self, weights: Weights) -> "SumError | None":
+        """The error Σ w_b·X_b. None if its law is not known."""
 
 
 @runtime_checkable
@@ -77,27 +87,6 @@ def independent_parts(law: LatticeLaw, weights: Weights) -> list[Part]:
     ]
 
 
-def sum_zero_parts(law: LatticeLaw, weights: Weights) -> list[Part] | None:
-    """The term of a weighted sum if all errors have one law and are independent, given that they
-    add up to 0. None if there are more than three different weights, or if its law is too long.
-    """
-    factors, copies = np.unique(weights, return_counts=True)
-    order = np.argsort(copies, kind="stable")
-    factors, sizes = factors[order], tuple(copies[order].tolist())
-    if len(factors) == 1:
-        return []
-    known = _given_zero(law, sizes) if len(factors) <= 3 else None
-    if known is None:
-        return None
-    sums, mass, missing = known
-    values = sums @ (factors[:-1] - factors[-1])
-    deviation = math.sqrt(float(mass @ values**2))
-    step = max(deviation / _COARSE, float(np.ptp(values)) / _MOST_POINTS) or 1.0
-    places = np.rint(values / step).astype(np.int64)
-    binned = np.bincount(places - places.min(), mass).astype(np.float64)
-    return [(1.0, LatticeLaw(places.min() * step, binned, step, missing, step / 2))]
-
-
 class SumError(ABC):
     """The error S of a weighted sum. `method` says in words how its intervals are computed."""
 
@@ -125,6 +114,9 @@ def sum_error(law: ErrorLaw, weights: Weights) -> SumError:
     parts = law.weighted(weights) if isinstance(law, KnownSums) else None
     if parts is not None:
         return KnownSum(tuple(parts))
+    dependent = law.summed(weights) if isinstance(law, DependentSums) else None
+    if dependent is not None:
+        return dependent
     if isinstance(law, NearlyNormalSums):
         return NormalSum(float(law.combined(weights[np.newaxis])[0]))
     return BoundedSum(law, weights)
@@ -184,6 +176,74 @@ class KnownSum(SumError):
     def sampled(self, people: int, share: float) -> "KnownSum":
         drawn = LatticeLaw.binomial(people, share).moved(-people * share)
         return replace(self, parts=(*self.parts, (1.0, drawn)), fine=_FINE // 8)
+
+
+@dataclass(frozen=True, eq=False)
+class SumOfZeros(SumError):
+    """A sum of errors that add up to 0. It is Σ f_i·Y_i, where Y_i is the sum of a group of errors
+    with the same weight, and f_i is this weight minus the weight of the last group.
+    """
+
+    groups: "ZeroGroups"
+    factors: Weights
+
+    method = "exact law of the noise"
+
+    @property
+    def standard_error(self) -> float:
+        return math.sqrt(float(self.factors @ self.groups.covariance @ self.factors))
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        return self.on_lattice.margins(confidence)
+
+    @cached_property
+    def on_lattice(self) -> KnownSum:
+        """The same sum on a lattice. A standard error has `_COARSE` points."""
+        values, mass = self.groups.sums @ self.factors, self.groups.mass.ravel()
+        step = max(self.standard_error / _COARSE, float(np.ptp(values)) / _MOST_POINTS) or 1.0
+        places = np.rint(values / step).astype(np.int64)
+        binned = np.bincount(places - places.min(), mass).astype(np.float64)
+        law = LatticeLaw(places.min() * step, binned, step, self.groups.missing, step / 2)
+        return KnownSum(((1.0, law),))
+
+    def is_possible(self, value: float, wrong: float) -> bool:
+        if value**2 * wrong > self.standard_error**2 * (1 + 1e-9):
+            return False  # by Chebyshev's inequality, which is fast
+        return self.groups.reached(self.factors, abs(value)) > wrong
+
+    def sampled(self, people: int, share: float) -> "SampledZeros":
+        return SampledZeros(self, people, share)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledZeros(SumError):
+    """A sum of errors that add up to 0, and of the error of sampling."""
+
+    noise: SumOfZeros
+    people: int
+    share: float
+
+    method = SumOfZeros.method
+
+    @property
+    def standard_error(self) -> float:
+        drawn = self.people * self.share * (1 - self.share)
+        return math.sqrt(self.noise.standard_error**2 + drawn)
+
+    @property
+    def _known(self) -> KnownSum:
+        return self.noise.on_lattice.sampled(self.people, self.share)
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        return self._known.margins(confidence)
+
+    def is_possible(self, value: float, wrong: float) -> bool:
+        if value**2 * wrong > self.standard_error**2 * (1 + 1e-3):
+            return False  # by Chebyshev's inequality, before the law is put on a lattice
+        return self._known.is_possible(value, wrong)
+
+    def sampled(self, people: int, share: float) -> KnownSum:
+        return self._known.sampled(people, share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,13 +342,72 @@ def _trimmed(law: LatticeLaw, rare: float = _RARE) -> LatticeLaw:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class ZeroGroups:
+    """The joint law of the sums Y_i of one or two groups of errors, given that all errors, with
+    those of a further group, add up to 0. The masses of two groups are a table.
+    """
+
+    lines: tuple[NDArray[np.float64], ...]  # the possible values of each Y_i, in equal steps
+    mass: NDArray[np.float64]
+    missing: float
+
+    @property
+    def sums(self) -> NDArray[np.float64]:
+        """A row of Y_i for each mass."""
+        grids = np.meshgrid(*self.lines, indexing="ij")
+        return np.stack([grid.ravel() for grid in grids], axis=1)
+
+    @cached_property
+    def covariance(self) -> NDArray[np.float64]:
+        """The means of all products Y_i·Y_j. The means of all Y_i are 0."""
+        sums = self.sums
+        return (sums * self.mass.ravel()[:, None]).T @ sums
+
+    @cached_property
+    def _below(self) -> NDArray[np.float64]:
+        """For each value of the other Y_i, the probability of the first values of the last one."""
+        rows = self.mass.reshape(-1, len(self.lines[-1]))
+        return np.pad(np.cumsum(rows, axis=1), ((0, 0), (1, 0)))
+
+    def reached(self, factors: Weights, distance: float) -> float:
+        """P(|Σ f_i·Y_i| ≥ distance), rounded up. Ties count as reached."""
+        last, line = float(factors[-1]), self.lines[-1]
+        others = self.lines[0] * factors[0] if len(self.lines) > 1 else np.zeros(1)
+        step = float(line[1] - line[0]) if len(line) > 1 else 1.0
+        near = distance - TIE * step * float(np.abs(factors).sum())
+        if near <= 0:
+            return 1.0
+        below = self._below
+        if not last:
+            outside = below[np.abs(others) >= near, -1].sum()
+        else:
+            # Y ≥ (near − others)/f or Y ≤ (−near − others)/f; with a negative f, the other way.
+            ends = np.sort(np.stack([(near - others) / last, (-near - others) / last]), axis=0)
+            first = np.clip(np.floor((ends[0] - line[0]) / step) + 1, 0, len(line)).astype(int)
+            after = np.clip(np.ceil((ends[1] - line[0]) / step), 0, len(line)).astype(int)
+            rows = np.arange(len(below))
+            outside = (below[rows, first] + below[:, -1] - below[rows, after]).sum()
+        return min(1.0, float(outside) * (1 + 1e-12) + self.missing)
+
+
+def sum_of_zeros(law: LatticeLaw, weights: Weights) -> SumError | None:
+    """A weighted sum if all errors have one law and are independent, given that they add up to 0.
+    None if there are more than three different weights, or if its law is too long.
+    """
+    factors, copies = np.unique(weights, return_counts=True)
+    order = np.argsort(copies, kind="stable")
+    factors, sizes = factors[order], tuple(copies[order].tolist())
+    if len(factors) == 1:
+        return KnownSum(())
+    groups = _given_zero(law, sizes) if len(factors) <= 3 else None
+    return None if groups is None else SumOfZeros(groups, factors[:-1] - factors[-1])
+
+
 @lru_cache(maxsize=32)
-def _given_zero(
-    law: LatticeLaw, sizes: tuple[int, ...]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float] | None:
+def _given_zero(law: LatticeLaw, sizes: tuple[int, ...]) -> ZeroGroups | None:
     """The joint law of the sums of groups of errors, without the last group, given that all errors
-    add up to 0. There is a row of sums for each probability. The last number is the missing
-    probability.
+    add up to 0. None if it is too long.
     """
     *groups, last = (_trimmed(_copies(law, size), _UNLIKELY) for size in sizes)
     if math.prod(len(group.mass) for group in groups) > _MOST_POINTS * 16:
@@ -299,10 +418,10 @@ def _given_zero(
         mass = mass * group.mass.reshape([-1 if one == at else 1 for one in range(len(groups))])
     places = np.rint((-sum(grids) - last.start) / last.step).astype(np.int64)
     inside = (places >= 0) & (places < len(last.mass))
-    mass = (mass * np.where(inside, last.mass[np.where(inside, places, 0)], 0.0)).ravel()
+    mass = mass * np.where(inside, last.mass[np.where(inside, places, 0)], 0.0)
     total = float(mass.sum())
     missing = sum(group.missing for group in (*groups, last)) / total
-    return np.stack([grid.ravel() for grid in grids], axis=1), mass / total, missing
+    return ZeroGroups(tuple(group.values for group in groups), mass / total, missing)
 
 
 def _signed(factor: float, law: LatticeLaw) -> LatticeLaw:

@@ -17,7 +17,7 @@ Boxes       If people tick boxes, Y people ticked box A, and O people ticked a b
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,11 +185,10 @@ class _Sets:
         if sampling:
             people, spent = self._crowds()
             wrong -= spent
-        tests = self._tests(people)
 
         def is_possible(angle: float) -> bool:
             across, up = math.cos(angle), math.sin(angle)
-            return any(test(up / (across + up), wrong) for test in tests)
+            return self._is_possible(up / (across + up), wrong, people)
 
         total = self._known or self._total
         counted = self._sum(self._of)
@@ -215,18 +214,14 @@ class _Sets:
         fixed = self.estimate.users if self.left_out else self._known or 0
         return self._sum(self._weights(share)) - share * fixed
 
-    def _tests(self, people: list[int]) -> list[Callable[[float, float], bool]]:
-        """The tests of θ, one for each possible number of sampled people, or a single one."""
-
-        def crowd(share: float, wrong: float) -> bool:
-            return self._error(share).is_possible(self._statistic(share), wrong)
-
-        def population(drawn: int) -> Callable[[float, float], bool]:
-            return lambda share, wrong: (
-                self._error(share).sampled(drawn, share).is_possible(self._statistic(share), wrong)
-            )
-
-        return [population(drawn) for drawn in people] or [crowd]
+    def _is_possible(self, share: float, wrong: float, people: list[int]) -> bool:
+        """Whether a test allows θ to be this share, for one of these numbers of sampled people. If
+        there are none, the test is about the crowd itself.
+        """
+        error, statistic = self._error(share), self._statistic(share)
+        if not people:
+            return error.is_possible(statistic, wrong)
+        return any(error.sampled(drawn, share).is_possible(statistic, wrong) for drawn in people)
 
     def _crowds(self) -> tuple[list[int], float]:
         """Some possible numbers of people in A or B, and the probability γ that was spent."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from headcount.core.lattice import LatticeLaw
 
-_TIE = 1e-7  # numbers that differ by less than this part of a step count as equal
+TIE = 1e-7  # numbers that differ by less than this part of a step count as equal
 _CLOSE = 1e-11  # a margin is found up to this part of its size
 _ANGLES = 256  # the number of angles that are tried
 _FINER = 64  # the number of finer steps between two neighboring angles
@@ -38,7 +38,7 @@ class TwoErrors:
         """P(|u·X − v·Y| ≥ distance) for the weights u and v ≥ 0, rounded up."""
         u, v = weights[0], max(weights[1], 1e-200)
         one, other = self.first, self.second
-        near = distance - _TIE * (u * one.step + v * other.step)
+        near = distance - TIE * (u * one.step + v * other.step)
         near -= u * one.blur + v * other.blur
         if near <= 0:
             return 1.0
@@ -66,7 +66,7 @@ def margin(errors: TwoErrors, wrong: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if errors.reached(middle) > wrong else (low, middle)
     # A tie with the margin counts as beyond it, so the search ends a little above the margin.
-    return high - 0.99 * _TIE * (errors.first.step + errors.second.step)
+    return high - 0.99 * TIE * (errors.first.step + errors.second.step)
 
 
 def square_and_add(

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.sum_zero import SumZero
-from headcount.core.bucket_sums import Part, Weights, lattice_of, sum_zero_parts
+from headcount.core.bucket_sums import SumError, Weights, lattice_of, sum_of_zeros
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
@@ -70,9 +70,9 @@ class SumZeroError(FixedTotalError):
             return replace(law, exact=False)
         return self.noise.one.lattice(0)
 
-    def weighted(self, weights: Weights) -> list[Part] | None:
+    def summed(self, weights: Weights) -> SumError | None:
         law = lattice_of(GeometricError(float(self.noise.epsilon) / 2))
-        return None if law.blur else sum_zero_parts(law, weights)
+        return None if law.blur else sum_of_zeros(law, weights)
 
 
 @dataclass(frozen=True)
