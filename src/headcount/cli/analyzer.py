@@ -133,7 +133,7 @@ def count(
     batch: Annotated[
         str, typer.Argument(help="Folder that headcount shuffler export wrote.", metavar="BATCH")
     ],
-    survey: Annotated[Path, typer.Option(help="Document of the survey.")],
+    survey: Annotated[Path, typer.Option(help="Document of a survey.")],
     spark: Annotated[
         bool,
         typer.Option(
@@ -208,9 +208,7 @@ def results(
 def destroy(
     folder: Folder,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm that the key is lost.")],
-    store: Annotated[
-        str | None, typer.Option(help="Database. [default: analyzer.db in the folder]")
-    ] = None,
+    store: OwnStore = None,
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="Destroy it even if surveys have no results yet.")
     ] = False,
