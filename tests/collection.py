@@ -15,8 +15,8 @@ from typing import Any
 
 import httpx
 
+import collection_process
 import headcount as hc
-from collection_process import TOKEN, nursery
 from headcount.collect import keys
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.document import Addresses, Document
@@ -24,6 +24,8 @@ from headcount.collect.releases import release_of
 from headcount.collect.shuffler import Shuffler
 from headcount.collect.store import opened
 from headcount.survey.design import Ask
+
+TOKEN = collection_process.TOKEN
 
 
 def free_port() -> int:
@@ -101,7 +103,7 @@ class Service:
         self.role, self.folder, self.survey, self.settings = role, folder, survey, settings
         addresses = survey.addresses
         self.url = addresses.shuffler if role == "shuffler" else addresses.analyzer
-        self.nursery = nursery()
+        self.nursery = collection_process.nursery()
         self.process: int | None = None
 
     def start(self, kill_at: str = "") -> None:

@@ -153,6 +153,7 @@ def main() -> None:
     ended: dict[int, int] = {}
     for line in sys.stdin:
         request = json.loads(line)
+        answer: int | None
         if "role" in request:
             answer = forked(request["role"], Path(request["folder"]), request["environment"])
         else:

@@ -99,10 +99,10 @@ def guesses(folder: Path, survey: Document, bodies: list[bytes]) -> dict[str, ND
         which, places = places_of(parts, path.read_bytes())
         if not len(which):
             continue
-        first = np.full(len(parts), np.nan)
+        found = np.full(len(parts), np.nan)
         last_to_first = np.argsort(-places)
-        first[which[last_to_first]] = places[last_to_first]  # the first place is written last
-        first = first.reshape(len(bodies), -1)
+        found[which[last_to_first]] = places[last_to_first]  # the first place is written last
+        first = found.reshape(len(bodies), -1)
         within = -(first % page)  # SQLite fills a page from its end
         copies = np.bincount(which, minlength=len(parts)).reshape(len(bodies), -1)
         ways = {
@@ -157,7 +157,7 @@ def test_the_file_does_not_remember_the_order(tmp_path: Path, messages: int) -> 
 def test_keys_in_the_order_of_arrival_are_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    numbers, places = itertools.count(), shuffling.places_of
+    numbers, places = itertools.count(), arriving.places_of
     monkeypatch.setattr(
         shuffling,
         "places_of",

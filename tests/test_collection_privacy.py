@@ -9,6 +9,7 @@ must be refuted. All random bits have fixed seeds.
 import itertools
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 import headcount as hc
 from collection import document
-from headcount.collect import client, keys
+from headcount.collect import keys
 from headcount.collect.batch import SealedBatch
 from headcount.collect.client import response
 from headcount.collect.document import Document
@@ -24,6 +25,7 @@ from headcount.collect.sealing import Content, Envelope
 from headcount.collect.shuffler import Sent, Shuffler
 from headcount.collect.store import opened
 from headcount.randomness.draws import permutation
+from headcount.survey.response import Response
 
 pytestmark = pytest.mark.slow
 Answers = list[dict[str, int]]
@@ -257,21 +259,6 @@ def test_linked_responses_are_refuted(
     assert audited(of, both, 4000, [of.worst]).refuted
 
 
-def test_linked_responses_with_peoples_noise_are_refuted(
-    peoples_noise: Subject, source: hc.SeededSource, unsealed: None
-) -> None:
-    """Somebody counts responses with a yes to both questions."""
-    of, rounds = peoples_noise, Rounds(peoples_noise, source, Linking)
-
-    def both(answers: Answers) -> int:
-        messages, size = rounds(answers), of.survey.messages
-        people = (messages[at : at + size] for at in range(0, len(messages), size))
-        return sum({1, 4} <= set(person) for person in people)
-
-    found = audited(of, both, 4000, [of.worst])
-    assert found.refuted, found
-
-
 def test_missing_noise_is_refuted(
     shufflers_noise: Subject, source: hc.SeededSource, unsealed: None
 ) -> None:
@@ -286,17 +273,17 @@ def test_unfilled_slots_are_refuted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Devices that do not fill up their responses show how many messages they have."""
-    of = peoples_noise
+    of, filled = peoples_noise, Response.of
 
     def size(answers: Answers) -> int:
         return len(response(of.survey, answers[0], source))
 
+    def unfilled(*arguments: Any) -> Response:
+        made = filled(*arguments)
+        return replace(made, messages=tuple(one for one in made.messages if one.payload))
+
     assert len({size(answers) for pair in of.pairs for answers in pair for _ in range(50)}) == 1
-    monkeypatch.setattr(
-        client,
-        "filled_bundle",
-        lambda randomizer, encoded, source, slots: randomizer.send_fitting(encoded, source, slots),
-    )
+    monkeypatch.setattr(Response, "of", unfilled)
     assert audited(of, size, 8000, [of.worst]).refuted
 
 

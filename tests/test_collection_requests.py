@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -18,6 +19,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
+from schemathesis.core.result import Ok
 
 import headcount as hc
 from collection import TOKEN, Service, distinct, pair, post, results
@@ -276,7 +278,7 @@ def test_services_are_as_described(
     described.config.update(base_url=getattr(survey.addresses, role))
     tested = set()
 
-    def check(case: schemathesis.Case) -> None:
+    def check(case: schemathesis.Case[Any]) -> None:
         if mode.is_positive:
             case.headers["Authorization"] = f"Bearer {TOKEN}"
             if "digest" in case.path_parameters:
@@ -292,6 +294,7 @@ def test_services_are_as_described(
         tested.add((case.method, case.path))
 
     for found in described.get_all_operations():
+        assert isinstance(found, Ok)
         operation = found.ok()
         with contextlib.suppress(Unsatisfiable):  # nothing about some requests can be wrong
             QUIET(given(operation.as_strategy(generation_mode=mode))(check))()
