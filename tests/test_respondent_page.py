@@ -3,8 +3,11 @@
 import gzip
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import httpx
@@ -315,6 +318,54 @@ def test_codes_are_asked_for(browser: Browser, tmp_path: Path) -> None:
         expect(page.get_by_text("This invitation code is unknown")).to_be_visible()
         device.close()
     finally:
+        service.kill()
+
+
+class EmptyPage(BaseHTTPRequestHandler):
+    """A site with an empty page."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>Site</title>")
+
+    def log_message(self, *words: Any) -> None:
+        pass
+
+
+@contextmanager
+def site() -> Iterator[str]:
+    """The address of another site on this machine."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), EmptyPage) as server:
+        Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.slow
+def test_other_sites_answer_only_if_they_are_allowed(browser: Browser, tmp_path: Path) -> None:
+    text = SURVEY[: SURVEY.index('[[question]]\nid = "sex"')]
+    service = Service("shuffler", tmp_path, survey_of(tmp_path, text))
+    with site() as known, site() as other:
+        service.start(HEADCOUNT_SHUFFLER_SITES=known)
+        for place, receipt in ((known, "stored"), (other, "TypeError")):
+            page = browser.new_page()
+            page.goto(f"{place}/")
+            found = page.evaluate(
+                """async (url) => {
+                    try {
+                        const { Respondent } = await import(`${url}client.js`);
+                        const person = await Respondent.open(url);
+                        await person.answer({ smoke: true });
+                        return await person.send();
+                    } catch (error) { return error.name; }
+                }""",
+                address(service),
+            )
+            assert found == receipt
+            page.close()
+        assert stored_responses(service) == 1
         service.kill()
 
 

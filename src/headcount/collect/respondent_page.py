@@ -9,6 +9,8 @@ import gzip
 from functools import cache
 from pathlib import Path
 
+from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -68,6 +70,16 @@ def page_routes(shuffler: Shuffler) -> list[Route]:
         return _file(request, name)
 
     return [Route("/surveys/{digest}/", page), Route("/surveys/{digest}/{name}", file)]
+
+
+def allow_sites(app: Starlette, sites: list[str]) -> None:
+    """Let pages of other sites read documents, load the client, and send responses."""
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=sites,
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type"],
+    )
 
 
 def _file(request: Request, name: str, status: int = 200) -> Response:

@@ -17,7 +17,7 @@ from headcount.collect.client import put_batch
 from headcount.collect.document import Document
 from headcount.collect.http import Attempts, RateLimit, application, body_of, code_of, log, metric
 from headcount.collect.refusals import Refused, TooFewPeople, Unavailable
-from headcount.collect.respondent_page import page_routes
+from headcount.collect.respondent_page import allow_sites, page_routes
 from headcount.collect.settings import ShufflerSettings
 from headcount.collect.shuffler import Clock, Outcome, Sent, Shuffler, Status
 from headcount.core.errors import HeadcountError
@@ -132,7 +132,7 @@ def shuffler_app(
             return shuffler.document(digest)
         return await asyncio.to_thread(shuffler.document, digest)
 
-    return application(
+    app = application(
         [
             Route("/surveys/{digest}/responses", respond, methods=["POST"]),
             Route("/surveys/{digest}/status", status),
@@ -143,6 +143,9 @@ def shuffler_app(
         metrics=lambda: _metrics(shuffler, keeper.attempts),
         work=keeper.run,
     )
+    if settings.sites:
+        allow_sites(app, settings.sites.split())
+    return app
 
 
 def _coarse(status: Status) -> int:
