@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -18,7 +18,8 @@ from browsing import FOLDER, chromium
 from collection import Service, free_port, shuffler
 from headcount.collect import keys
 from headcount.collect.document import Addresses, Document
-from headcount.collect.respondent_page import FOLDER as PAGES
+from headcount.collect.page_files import FOLDER as PAGES
+from headcount.collect.page_files import export_page
 from headcount.survey.file import survey_from
 from headcount.survey.words import Odds
 
@@ -321,37 +322,45 @@ def test_codes_are_asked_for(browser: Browser, tmp_path: Path) -> None:
         service.kill()
 
 
-class EmptyPage(BaseHTTPRequestHandler):
-    """A site with an empty page."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<!doctype html><title>Site</title>")
+class Quiet(SimpleHTTPRequestHandler):
+    """A site that logs nothing."""
 
     def log_message(self, *words: Any) -> None:
         pass
 
 
 @contextmanager
-def site() -> Iterator[str]:
-    """The address of another site on this machine."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), EmptyPage) as server:
+def killed(service: Service) -> Iterator[None]:
+    """Kill a service after the block."""
+    try:
+        yield
+    finally:
+        service.kill()
+
+
+@contextmanager
+def site(folder: Path) -> Iterator[str]:
+    """The address of another site on this machine, with the files of a folder."""
+    files = partial(Quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), files) as server:
         Thread(target=server.serve_forever).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
 
 
 @pytest.mark.slow
 def test_other_sites_answer_only_if_they_are_allowed(browser: Browser, tmp_path: Path) -> None:
     text = SURVEY[: SURVEY.index('[[question]]\nid = "sex"')]
     service = Service("shuffler", tmp_path, survey_of(tmp_path, text))
-    with site() as known, site() as other:
+    folder = tmp_path / "site"
+    place_in_folder = export_page(service.survey, folder)
+    with site(folder) as known, site(folder) as other, killed(service):
         service.start(HEADCOUNT_SHUFFLER_SITES=known)
         for place, receipt in ((known, "stored"), (other, "TypeError")):
             page = browser.new_page()
-            page.goto(f"{place}/")
+            page.goto(f"{place}/survey.json")
             found = page.evaluate(
                 """async (url) => {
                     try {
@@ -366,7 +375,20 @@ def test_other_sites_answer_only_if_they_are_allowed(browser: Browser, tmp_path:
             assert found == receipt
             page.close()
         assert stored_responses(service) == 1
-        service.kill()
+        device = browser.new_context(locale="en-US")
+        page = device.new_page()
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        page.goto(f"{known}/{place_in_folder}")
+        to_questions(page)
+        page.locator("#question-1").get_by_text("Yes", exact=True).click()
+        page.get_by_role("button", name="Check my answers").click()
+        page.get_by_role("button", name="Randomize and seal").click()
+        send(page)
+        thanked(page)
+        device.close()
+        assert stored_responses(service) == 2
+        assert said == []
 
 
 # Safety ---------------------------------------------------------------------------------------

@@ -1,13 +1,12 @@
 """The page on which people answer a survey in a browser, as the shuffler serves it.
 
-The folder `pages` has its files. `make browser` builds them from `browser/pages`. The page loads
-nothing from other hosts, and runs no script but its own. It checks the survey's document itself.
+The page loads nothing from other hosts, and runs no script but its own. It checks the survey's
+document itself.
 """
 
 import asyncio
 import gzip
 from functools import cache
-from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
@@ -15,33 +14,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from headcount.collect.page_files import TYPES, page_file, policy
 from headcount.collect.refusals import NotBuilt, UnknownSurvey
 from headcount.collect.shuffler import Shuffler
+from headcount.core.errors import MissingPackage
 
-FOLDER = Path(__file__).parent / "pages"
-_TYPES = {
-    "respond.html": "text/html",
-    "respond.css": "text/css",
-    "respond.js": "text/javascript",
-    "client.js": "text/javascript",
-    "icon.svg": "image/svg+xml",
-}
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
-)
 _HEADERS = {
-    "Content-Security-Policy": POLICY,
+    "Content-Security-Policy": f"{policy()}; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -65,7 +44,7 @@ def page_routes(shuffler: Shuffler) -> list[Route]:
 
     async def file(request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in _TYPES:
+        if name not in TYPES:
             raise UnknownSurvey("there is nothing at this address")
         return _file(request, name)
 
@@ -86,14 +65,14 @@ def _file(request: Request, name: str, status: int = 200) -> Response:
     plain, packed = _content(name)
     small = "gzip" in request.headers.get("accept-encoding", "")
     headers = {**_HEADERS, **({"Content-Encoding": "gzip"} if small else {})}
-    return Response(packed if small else plain, status, headers, media_type=_TYPES[name])
+    return Response(packed if small else plain, status, headers, media_type=TYPES[name])
 
 
 @cache
 def _content(name: str) -> tuple[bytes, bytes]:
     """The bytes of a file, and the same bytes compressed."""
     try:
-        data = (FOLDER / name).read_bytes()
-    except OSError:
-        raise NotBuilt("make browser must build the page for browsers") from None
+        data = page_file(name)
+    except MissingPackage as missing:
+        raise NotBuilt(missing.message) from None
     return data, gzip.compress(data, mtime=0)
