@@ -53,7 +53,7 @@ class Command:
     def serves(self) -> bool:
         """Whether it is part of the collection service, which has tests of its own."""
         return self.words[0] in ("analyzer", "shuffler") or self.words[1:] in (
-            ("open",), ("answer",), ("demo",),
+            ("open",), ("answer",), ("export",), ("demo",),
         )  # fmt: skip
 
 
