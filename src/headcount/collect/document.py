@@ -413,8 +413,8 @@ def _check_claim(claimed: Mapping[str, Any], computed: Guarantee) -> None:
     for name, least in (("epsilon", computed.epsilon), ("delta", computed.delta)):
         if checks.real(name, claimed[name]) < least:
             raise InvalidParameter(
-                f"the document claims {name} = {short(claimed[name])}, but its parameters give "
-                f"only {short(least)}"
+                f"the document claims {name} = {claimed[name]!r}, but its parameters give "
+                f"only {least!r}"
             )
         exact = exact and math.isclose(claimed[name], least, rel_tol=1e-9)
     if claimed["exact"] is not False and (claimed["exact"] is not True or not exact):
