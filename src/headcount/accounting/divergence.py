@@ -7,7 +7,7 @@ bends at the losses ln(P/Q). All results are rounded up.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,17 +164,24 @@ class SymmetricCurve(PrivacyCurve):
     `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is below `_BENDS`, the losses
     divide the interval from −pure_epsilon to pure_epsilon into `steps` equal steps, and the bends
     are these losses. Otherwise the bends only cover the ε at which δ is not negligible. With
-    `one_pair`, the curve is `attained`.
+    `one_pair`, the curve is `attained`. `quick_at` is a lower bound on δ for searches, if it is much
+    faster to compute.
     """
 
     delta_at: Callable[[float], float]
     pure_epsilon: float
     steps: int = BENDS
     one_pair: bool = False
+    quick_at: Callable[[float], float] | None = None
 
     @property
     def attained(self) -> bool:
         return self.one_pair
+
+    @property
+    def quick(self) -> "SymmetricCurve":
+        """A curve for searches, which may lie below this curve."""
+        return self if self.quick_at is None else replace(self, delta_at=self.quick_at)
 
     def _delta(self, epsilon: float) -> float:
         return self._mirrored(epsilon, self._known(abs(epsilon)))

@@ -20,6 +20,7 @@ Product     Sums of losses are computed by `losses`, to the private side.
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -50,9 +51,7 @@ class CurveLosses:
     """The losses of the pair that has a given curve."""
 
     def __init__(self, curve: PrivacyCurve) -> None:
-        certain = curve.delta(curve.last)
-        most = curve.epsilon(min(1.0, certain + _RARE))
-        most = curve.last if math.isinf(most) else max(most, 1e-9)
+        most = _reach(curve)
         bends = curve.bends
         inside = bends[np.abs(bends) <= most]
         if len(inside) > _POINTS:
@@ -89,6 +88,19 @@ class CurveLosses:
         lines = np.where(epsilons < points[0], first + 16 * ROUNDING, lines)
         lines = np.where(epsilons > points[-1], known[-1], lines)
         return np.minimum.accumulate(np.minimum(lines, 1.0))
+
+
+def _reach(curve: PrivacyCurve) -> float:
+    """An ε at which no larger finite loss has a probability above `_RARE`. It is up to 0.1 % larger
+    than needed, because computing δ is slow.
+    """
+    low, high = 0.0, curve.last
+    most, least = curve.deltas(np.array([low, high]))
+    while most > least + _RARE and high - low > 1e-3 * high and high > 1e-9:
+        middle = (low + high) / 2
+        rare = curve.deltas(np.array([middle]))[0] <= least + _RARE
+        low, high = (low, middle) if rare else (middle, high)
+    return max(high if most > least + _RARE else 0.0, 1e-9)
 
 
 def _hull(
@@ -131,6 +143,7 @@ def _mass(
     return _fall(before, point, step) - _rise(point, after, step)
 
 
+@lru_cache(maxsize=64)  # a curve is often composed with several others, one after another
 def observations_of(curve: PrivacyCurve) -> tuple[Observations, float]:
     """The independent observations of a release, and its distance from them in total variation.
 

@@ -6,9 +6,10 @@ weight of the question. An offer says how private a release with a given relativ
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
 from headcount.accounting import laws
+from headcount.accounting.divergence import SymmetricCurve
 from headcount.accounting.joint_curve import Observations, observations_of
-from headcount.accounting.laws import Law
+from headcount.accounting.moved_pairs import boxes_curve, moved_curve
 from headcount.core.budget import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON, Budget, Crowd
 from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
@@ -65,8 +67,15 @@ class Offer(ABC):
         return built.estimator.ranking_error(users) / (size * self.weight)
 
     @abstractmethod
-    def observations(self, error: float) -> Observations:
-        """What an adversary observes if the release has this relative error."""
+    def observations(self, error: float, *, quick: bool = False) -> Observations:
+        """What an adversary observes if the release has this relative error. If `quick`, it may be
+        a little less than that, and serves a search.
+        """
+
+    @property
+    def has_quick(self) -> bool:
+        """Whether quick observations differ from others."""
+        return False
 
     @abstractmethod
     def build(self, error: float) -> Protocol:
@@ -88,12 +97,9 @@ class Offer(ABC):
 
 @dataclass(frozen=True, eq=False)
 class PoissonOffer(Offer):
-    """People add Poisson noise to all buckets. The error is proportional to the root of its mean.
-
-    `curve_of` computes the privacy curve of such a protocol for any law of the noise.
+    """People add Poisson noise to all buckets. The error is proportional to the root of its
+    mean.
     """
-
-    curve_of: Callable[[Protocol, Law], PrivacyCurve] = field(kw_only=True)
 
     @cached_property
     def _reference(self) -> Protocol:
@@ -117,9 +123,13 @@ class PoissonOffer(Offer):
 
     def _curve(self, error: float) -> PrivacyCurve:
         noise = max(1, round((error / self._unit) ** 2 * _GRAIN))
-        return self.curve_of(self._reference, laws.poisson(Fraction(noise, _GRAIN)))
+        if self.task.name == "boxes":
+            found = self.task.settings
+            return _boxes_curve(noise, len(found["labels"]), found["at_most"])
+        margins = 2 if self.task.name == "margins" else 1
+        return _pairs_curve(noise, int(self._reference.parameters.get("levels", margins)))
 
-    def observations(self, error: float) -> Observations:
+    def observations(self, error: float, *, quick: bool = False) -> Observations:
         return observations_of(self._curve(error))[0]
 
     def build(self, error: float) -> Protocol:
@@ -145,11 +155,25 @@ class PoissonOffer(Offer):
         return self.relative(self._reference)
 
 
+# Surveys of other crowds need the same curves again.
+
+
+@lru_cache(maxsize=256)
+def _boxes_curve(noise: int, boxes: int, ticks: int) -> PrivacyCurve:
+    return boxes_curve(laws.poisson(Fraction(noise, _GRAIN)), boxes, ticks)
+
+
+@lru_cache(maxsize=256)
+def _pairs_curve(noise: int, pairs: int) -> PrivacyCurve:
+    return moved_curve(laws.poisson(Fraction(noise, _GRAIN)), pairs)
+
+
 @dataclass(frozen=True, eq=False)
 class ScaledOffer(Offer):
     """A protocol whose noise grows as its ε falls. The error is tabulated for some ε."""
 
     points: int = field(default=17, kw_only=True)
+    _made: dict[float, Protocol] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def delta(self) -> float:
@@ -190,11 +214,21 @@ class ScaledOffer(Offer):
         found = PchipInterpolator(errors, epsilons)(inside) if len(errors) > 1 else epsilons[0]
         return math.exp(min(float(found) + inside - wanted, float(epsilons[0])))
 
-    def observations(self, error: float) -> Observations:
-        return observations_of(self.build(error).curve)[0]
+    def observations(self, error: float, *, quick: bool = False) -> Observations:
+        curve = self.build(error).curve
+        if quick and isinstance(curve, SymmetricCurve):
+            curve = curve.quick
+        return observations_of(curve)[0]
+
+    @property
+    def has_quick(self) -> bool:
+        curve = self.build(self.guess).curve
+        return isinstance(curve, SymmetricCurve) and curve.quick_at is not None
 
     def build(self, error: float) -> Protocol:
-        return self.protocol(self.epsilon(error))
+        if error not in self._made:
+            self._made[error] = self.protocol(self.epsilon(error))
+        return self._made[error]
 
     @property
     def errors(self) -> tuple[float, float]:

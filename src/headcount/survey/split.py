@@ -9,22 +9,19 @@ joint δ falls as t grows. The split searches for t.
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import groupby
 
 from scipy.optimize import brentq
 
 from headcount.accounting.joint_curve import JointAccounts
-from headcount.accounting.laws import Law
-from headcount.accounting.moved_pairs import boxes_curve, moved_curve
 from headcount.accounting.product_curve import COARSE, delta_near
 from headcount.core import checks
 from headcount.core.budget import LEAST_DELTA, Budget, Crowd, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.errors import Infeasible, InvalidParameter, UnknownName
-from headcount.core.guarantee import PrivacyCurve
 from headcount.core.protocol import Protocol
 from headcount.core.table import short
-from headcount.core.task import Task
 from headcount.core.tasks.boxes import MOST_BOXES, Boxes
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.registry import protocol, protocol_class
@@ -66,6 +63,8 @@ _POISSON = ("shuffle.fake-users", "shuffle.fake-user-boxes", "shuffle.tree", "sh
 _MANY = 15
 _MOST_CORRELATED = 4  # correlated noise is tried for at most this many questions
 _CORRELATED_SLOTS = 16  # how many messages a person sends for each of them
+_CLOSE = 1e-5  # an error is found up to this relative amount
+_CORRECTIONS = 5  # how often an error from a quick search is corrected
 YES_NO = Histogram(["no", "yes"])  # a count as a histogram of two buckets
 
 
@@ -165,22 +164,8 @@ def _offer(
                 f"{name} needs delta above 0: it may happen that nobody sends noise",
                 nearest={"delta": 1e-9},
             )
-        return PoissonOffer(*given, curve_of=_curve_for(task))
+        return PoissonOffer(*given)
     return ScaledOffer(*given, points=33 if trust is Trust.CENTRAL else 9)
-
-
-def _curve_for(task: Task) -> Callable[[Protocol, Law], PrivacyCurve]:
-    """The privacy curve of Poisson noise in a protocol for this task."""
-
-    def boxes(built: Protocol, law: Law) -> PrivacyCurve:
-        found = task.settings
-        return boxes_curve(law, len(found["labels"]), found["at_most"])
-
-    def pairs(built: Protocol, law: Law) -> PrivacyCurve:
-        margins = 2 if task.name == "margins" else 1
-        return moved_curve(law, int(built.parameters.get("levels", margins)))
-
-    return boxes if task.name == "boxes" else pairs
 
 
 # Splits -----------------------------------------------------------------------------------------
@@ -244,8 +229,10 @@ def _joint_split(
     same: dict[Hashable, Offer] = {}
     alike = [same.setdefault(offer.key, offer) for offer in offers]
 
-    def excess(log_error: float) -> float:
-        found = {key: offer.observations(math.exp(log_error)) for key, offer in same.items()}
+    @cache  # the ends of the bracket are needed twice
+    def excess(log_error: float, quick: bool = True) -> float:
+        error = math.exp(log_error)
+        found = {key: offer.observations(error, quick=quick) for key, offer in same.items()}
         seen = tuple(found[offer.key] for offer in alike)
         delta = delta_near(JointAccounts(seen, waves), budget.epsilon, allowed)
         return math.log(max(delta, 1e-300) / allowed)
@@ -257,7 +244,15 @@ def _joint_split(
             f"small for {len(offers)} questions",
             nearest={"delta": 10 * budget.delta},
         )
-    best = high if low == high else float(brentq(excess, low, high, xtol=1e-5, rtol=1e-12))
+    best = high if low == high else float(brentq(excess, low, high, xtol=_CLOSE, rtol=1e-12))
+    if any(offer.has_quick for offer in same.values()):
+        # The true excess is a little larger. Both have about the same slope.
+        slope = (excess(best + 1e-3) - excess(best)) / 1e-3
+        for _ in range(_CORRECTIONS):
+            over = excess(best, quick=False)
+            if abs(over) <= _CLOSE * abs(slope) or (over < 0 and low == high):
+                break
+            best -= over / slope
     step = 1e-4
     while True:
         made = {key: offer.build(math.exp(best)) for key, offer in same.items()}

@@ -27,7 +27,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
 
-from headcount.accounting.amplification import BinaryResponse, flip_delta
+from headcount.accounting.amplification import BinaryResponse, edge_delta, flip_delta
 from headcount.accounting.divergence import SymmetricCurve
 from headcount.core.budget import Budget, Trust
 from headcount.core.cached import cached_property
@@ -99,7 +99,11 @@ class ShuffledResponse(Protocol):
     @cached_property
     def curve(self) -> SymmetricCurve:
         honest, lie = self.crowd.honest, self.randomizer.lie_probability
-        return SymmetricCurve(lambda epsilon: flip_delta(honest, lie, epsilon), self.local_epsilon)
+        return SymmetricCurve(
+            lambda epsilon: flip_delta(honest, lie, epsilon),
+            self.local_epsilon,
+            quick_at=lambda epsilon: edge_delta(honest, lie, epsilon),
+        )
 
     @property
     def guarantee(self) -> Guarantee:
