@@ -20,6 +20,7 @@ from headcount.core.distribution import DistributionEstimate
 from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
 from headcount.plot import figures
 from headcount.plot.palette import colors, trust_color
+from headcount.plot.style import INK, WIDTH
 
 LINES = {
     "central": [(100.0, 2.0), (1000.0, 2.0), (10_000.0, 2.0)],
@@ -289,6 +290,29 @@ def test_many_quantiles_stay_distinguishable_in_the_color_of_their_trust() -> No
     assert not {trust_color(hc.Trust.CENTRAL), trust_color(hc.Trust.LOCAL)} & {*shades}
 
 
+def test_texts_of_quantiles_keep_apart() -> None:
+    """Two texts on the same side of a row do not overlap. A letter is at least 6 pixels wide."""
+    task = hc.Quantiles(0, 120_000, (0.1, 0.15, 0.5, 0.55, 0.9), cells=600)
+    values = np.linspace(0, 120_000, 5000)
+    groups = {name: asked("central.tree", task, values) for name in ("north", "south")}
+    chart = figures.quantiles_figure(groups, 0.9, group="region")
+    low, high = axis(chart, "x")["domain"]
+    for side, row in itertools.product((True, False), groups):
+        texts = [dot for dot in records(chart) if dot["row"] == row and dot["under"] == side]
+        assert texts
+        places = sorted((dot["x"] / (high - low) * WIDTH, len(dot["says"])) for dot in texts)
+        for (left, one), (right, other) in itertools.pairwise(places):
+            assert right - left > 6 * (one + other) / 2
+
+
+def test_quantiles_in_rows_of_their_own_have_the_color_of_their_trust() -> None:
+    task = hc.Quantiles(0, 120, (0.25, 0.5, 0.75), cells=60)
+    estimate = asked("shuffle.tree", task, np.linspace(0, 120, 500))
+    chart = figures.quantiles_figure({"": estimate}, 0.9)
+    shades = next(scale["range"] for scale in scales(chart, "color") if scale)
+    assert shades == [trust_color(hc.Trust.SHUFFLE)]
+
+
 def test_the_line_of_a_distribution_stays_within_its_band() -> None:
     task, values = hc.Distribution(0, 120, cells=60), np.full(300, 60.0)
     estimate: Any = hc.run(
@@ -380,6 +404,33 @@ def test_heat_map_shows_all_cells_and_totals() -> None:
     assert places["all together", "all"]["shown"] == f"{estimate.users:,}"
     with pytest.raises(hc.InvalidParameter, match="a heat map must show a table"):
         figures.table_figure(asked("central.geometric", hc.Histogram(6), values), 0.9)
+
+
+@pytest.mark.parametrize("trust", hc.Trust)
+def test_texts_of_a_heat_map_can_be_read(trust: hc.Trust) -> None:
+    """The contrast of each text with its cell is at least 3.5 to 1."""
+    names = {
+        "central": "central.geometric",
+        "shuffle": "shuffle.fake-users",
+        "local": "local.k-ary",
+    }
+    task = hc.Table(6, 2)
+    values = [code for code in range(12) for _ in range(60 * code + 3)]
+    chart = figures.table_figure(asked(names[trust], task, values), 0.9)
+    (test,) = {rule["test"] for rule in found(chart.to_dict(), "condition")}
+    from_here = float(test.rpartition(">")[2])
+    cells = [row["shade"] for row in records(chart) if row.get("cell")]
+    whole = np.array(channels(trust_color(trust)))
+    ink = luminance(np.array(channels(INK)))
+    for shade in cells:
+        cell = luminance(1 - shade / max(cells) * (1 - whole))
+        text = 1.0 if shade > from_here else ink
+        assert (max(cell, text) + 0.05) / (min(cell, text) + 0.05) > 3.5
+
+
+def luminance(color: Any) -> float:
+    linear = np.where(color <= 0.04045, color / 12.92, ((color + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
 def test_bars_of_a_density_table_begin_at_the_left() -> None:

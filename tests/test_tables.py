@@ -229,9 +229,7 @@ def test_conditional_shares_cover(protocol: str, sampling: bool) -> None:
         assert isinstance(answer, hc.TableEstimate)
         found = answer.share("yes", given_row="north", sampling=sampling).interval
         hits += found.low <= truth <= found.high
-    # The law of local reports is treated as normal: its coverage is only near the nominal one.
-    least = 0.94 if protocol == "local.k-ary" else 0.95
-    assert stats.binom.cdf(hits, runs, least) > 1e-6
+    assert stats.binom.cdf(hits, runs, 0.95) > 1e-6
     assert hits <= 0.995 * runs
 
 

@@ -3,7 +3,10 @@
 Notation    X_b is the error of bucket b, and w_b is a weight. S = Σ w_b·X_b is the error of the
             weighted sum. 1 − α is the confidence.
 Law         If the law of S is known, the margins leave a probability of at most α/2 on each side.
-Normal      If only the variance of S is known, S is treated as normal. This is approximate.
+Normal      If S is a sum over many people, and only its variance is known, S is treated as normal.
+            This is approximate. If a report adds at most w to S, the third moment of S is at most w
+            times its variance. So the Cornish–Fisher expansion for the skewness of S adds at most
+            w(z² − 1)/6 to the margin, where z is the normal quantile.
 Bounded     Otherwise the margins of the k buckets whose weight is not 0 are added, each at
             confidence 1 − α/k. This is valid for any dependence.
 """
@@ -13,7 +16,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
-from typing import ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,9 +64,10 @@ class KnownVariances(Protocol):
 
 @runtime_checkable
 class NearlyNormalSums(KnownVariances, Protocol):
-    """An error law of buckets whose weighted sums are nearly normal."""
+    """An error law of buckets whose weighted sums are nearly normal, since people are many."""
 
-    nearly_normal: ClassVar[Literal[True]]
+    def largest_report(self, weights: Weights) -> float:
+        """The most that one report adds to a weighted sum, if it is about one bucket."""
 
 
 @lru_cache(maxsize=64)
@@ -118,7 +122,9 @@ def sum_error(law: ErrorLaw, weights: Weights) -> SumError:
     if dependent is not None:
         return dependent
     if isinstance(law, NearlyNormalSums):
-        return NormalSum(float(law.combined(weights[np.newaxis])[0]))
+        return NormalSum(
+            float(law.combined(weights[np.newaxis])[0]), float(law.largest_report(weights))
+        )
     return BoundedSum(law, weights)
 
 
@@ -248,9 +254,10 @@ class SampledZeros(SumError):
 
 @dataclass(frozen=True, eq=False)
 class NormalSum(SumError):
-    """A sum that is treated as normal."""
+    """A sum that is treated as normal, and corrected for its skewness."""
 
     deviation: float
+    largest: float  # the most that one person adds
 
     method = "approximate: the error is treated as normal"
 
@@ -259,14 +266,16 @@ class NormalSum(SumError):
         return self.deviation
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        margin = -NormalDist().inv_cdf((1 - confidence) / 2) * self.deviation
+        deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
+        margin = deviations * self.deviation + self.largest * max(0.0, deviations**2 - 1) / 6
         return margin, margin
 
     def is_possible(self, value: float, wrong: float) -> bool:
         return abs(value) <= self.margins(1 - wrong)[0]
 
     def sampled(self, people: int, share: float) -> "NormalSum":
-        return NormalSum(math.hypot(self.deviation, math.sqrt(people * share * (1 - share))))
+        drawn = math.sqrt(people * share * (1 - share))
+        return NormalSum(math.hypot(self.deviation, drawn), self.largest + 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,7 @@ from headcount.plot.style import (
 )
 
 _ROW = 52  # pixels of a row of dots
+_LETTER = 6.5  # pixels of a digit of the text at a dot
 _ROOM = 0.65  # up to this share of the axis, there is room for a name on the right of a dot
 _MOST_POINTS = 2048  # a curve is drawn through at most this many edges
 
@@ -165,15 +166,18 @@ def quantiles_figure(
     row = alt.Y(
         "row", type="nominal", title=group or None, sort=listed, axis=alt.Axis(gridColor=GRID)
     )
-    palette = trust_shades(first.guarantee.trust, len(names))
+    # Without groups, the rows tell quantiles apart.
+    palette = trust_shades(first.guarantee.trust, len(names) if group else 1)
+    signs = markers(names) if group else markers(names[:1])
     shown = legend(names, WIDTH) if group and len(names) > 1 else None
+    _keep_apart(dots, WIDTH / (x.high - x.low))
     color, shape = (
         channel("name", type="nominal", legend=shown, scale=alt.Scale(domain=names, range=range_))
-        for channel, range_ in ((alt.Color, palette), (alt.Shape, markers(names)))
+        for channel, range_ in ((alt.Color, palette), (alt.Shape, signs))
     )
     data = alt.Chart(rows(dots))
     words = data.encode(x=x.channel("x", "x"), y=row, text=alt.Text("says", type="nominal"))
-    above = {"fontSize": TEXT_SIZE - 2, "dy": -13, "clip": False}
+    text = {"fontSize": TEXT_SIZE - 2, "clip": False, "color": INK}
     told = [
         alt.Tooltip("row", type="nominal", title=" "),
         alt.Tooltip("name", type="nominal", title="quantile"),
@@ -188,11 +192,25 @@ def quantiles_figure(
         data.mark_point(filled=True, size=70, opacity=1, clip=True).encode(
             x=x.channel("x", "x"), y=row, color=color, shape=shape, tooltip=told
         ),
-        words.mark_text(**above, color=INK),
+        words.transform_filter("!datum.under").mark_text(**text, dy=-13),
+        words.transform_filter("datum.under").mark_text(**text, dy=15),
     ).properties(width=WIDTH, height=max(2, len(listed)) * _ROW)
     what = "Median" if names == ["median"] else "Quantiles"
     users = sum(estimate.users for estimate in estimates.values())
     return finish(chart, estimate_title(what, first, users))
+
+
+def _keep_apart(dots: list[dict[str, Any]], scale: float) -> None:
+    """Decide for each dot whether its text is under it, because there is no room above it.
+
+    `scale` is the number of pixels of one unit of the axis.
+    """
+    ends: dict[tuple[str, bool], float] = {}  # where the last text of each row ends
+    for dot in sorted(dots, key=lambda dot: float(dot["x"])):
+        half = _LETTER * (len(dot["says"]) + 1) / 2
+        begin = dot["x"] * scale - half
+        dot["under"] = begin < ends.get((dot["row"], False), -np.inf)
+        ends[dot["row"], dot["under"]] = begin + 2 * half
 
 
 def _quantile(

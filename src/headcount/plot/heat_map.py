@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate
 from headcount.core.table import counted_people, number
@@ -12,7 +15,6 @@ from headcount.plot.style import INK, TEXT_SIZE, WIDTH, Figure, finish, load_alt
 
 _MOST_ROWS, _MOST_COLUMNS = 40, 12  # a larger table cannot be read
 _CELL = 52  # the height of a cell, and about the least width, in pixels
-_DARK = 0.6  # from this share of the largest count on, the text of a cell is white
 
 
 def can_be_read(estimate: Estimate) -> bool:
@@ -57,7 +59,8 @@ def table_figure(
     data = alt.Chart(rows(cells))
     shades = ["#FFFFFF", trust_color(estimate.guarantee.trust)]
     counted = data.transform_filter("datum.cell")
-    ink = alt.condition(f"datum.people > {_DARK * largest}", alt.value("white"), alt.value(INK))
+    dark = _dark_from(shades[1])
+    ink = alt.condition(f"datum.shade > {dark * largest}", alt.value("white"), alt.value(INK))
     shown, between = (alt.Text(field, type="nominal") for field in ("shown", "between"))
     wide = max(_CELL, min(150, WIDTH // len(sort_columns)))
     chart = alt.layer(
@@ -120,6 +123,24 @@ def _cells(
     found.append(
         {"row": below, "column": right, "cell": False, "shown": everyone, "between": "known"}
     )
+    return found
+
+
+def _dark_from(color: str) -> float:
+    """From this share of the largest count on, white text has the larger contrast with its cell."""
+    shares = np.linspace(0, 1, 101)
+    whole = np.array([int(color[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    mixed = _luminance(1 - shares[:, None] * (1 - whole))
+    ink = _luminance(np.array([int(INK[at : at + 2], 16) for at in (1, 3, 5)]) / 255)
+    # The contrast of two colors is (lighter + 0.05)/(darker + 0.05).
+    dark = 1.05 / (mixed + 0.05) > (mixed + 0.05) / (ink + 0.05)
+    return float(shares[int(np.argmax(dark))]) if dark.any() else 1.0
+
+
+def _luminance(colors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The relative luminance of colors, each with its shares of red, green and blue."""
+    linear = np.where(colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4)
+    found: NDArray[np.float64] = linear @ np.array([0.2126, 0.7152, 0.0722])
     return found
 
 

@@ -21,7 +21,7 @@ Messages    1 per person.
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,8 +94,6 @@ class SupportError:
     Intervals are computed from this exact law (see `supported_counts`).
     """
 
-    nearly_normal: ClassVar[Literal[True]] = True  # sums of buckets, since each has many reports
-
     users: int
     support: Support
     value: Answer
@@ -131,6 +129,9 @@ class SupportError:
         variance += 2 * near * (sums * (weights @ counts) - squares @ counts)
         spread: NDArray[np.float64] = np.sqrt(np.maximum(variance, 0.0)) / self._slope
         return spread
+
+    def largest_report(self, weights: NDArray[np.float64]) -> float:
+        return float(max(weights.max(), 0.0) - min(weights.min(), 0.0)) / self._slope
 
     def margins(self, confidence: float) -> tuple[Answer, Answer]:
         from headcount.protocols.supported_counts import supported_counts  # slow: loads SciPy
