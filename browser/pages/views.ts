@@ -201,14 +201,12 @@ export function leaving(
 function inWords(context: Context, contents: readonly Content[]): HTMLElement {
   const { survey, texts, words } = context;
   const { leaves } = texts;
-  const silent: string[] = [];
+  const about = new Set(contents.flatMap((one) => (one.meaning ? survey.releases[one.release]!.of : [])));
+  const silent = survey.questions.filter((one) => !about.has(one.id)).map((one) => one.text);
   const rows = survey.releases.map((release, number) => {
     const own = contents.filter((one) => one.release === number);
     const sent = own.flatMap((one) => (one.meaning ? [one.meaning] : []));
-    if (survey.trust === "local" && !sent.length) {
-      silent.push(words.title(release));
-      return null;
-    }
+    if (survey.trust === "local" && !sent.length) return null;
     const counts = new Map<string, number>();
     for (const meaning of sent) {
       const text = words.message(release, meaning);
@@ -233,7 +231,7 @@ function inWords(context: Context, contents: readonly Content[]): HTMLElement {
     h("h2", {}, leaves.inWords),
     h("p", {}, survey.trust === "local" ? leaves.randomized : `${leaves.shuffled} ${hidden}`),
     h("ul", { class: "said" }, ...rows),
-    silent.length > 0 && h("p", { class: "note" }, `${leaves.notDrawn} ${silent.join(" · ")}`));
+    survey.trust === "local" && silent.length > 0 && h("p", { class: "note" }, `${leaves.notDrawn} ${silent.join(" · ")}`));
 }
 
 /** Bytes as hexadecimal digits, 16 to a line. */

@@ -23,9 +23,9 @@ export const german: Texts = {
     within: "mit Ihnen",
     explained:
       "Sie raten, welche von zwei Aussagen über Sie wahr ist. Nach allem, was sie sonst wissen, sind beide gleich wahrscheinlich. Die Zahlen gelten für alle Ihre Antworten zusammen.",
-    relyLocal: "Sie müssen niemandem vertrauen außer Ihrem eigenen Gerät.",
+    relyLocal: "Sie verlassen sich auf Ihr eigenes Gerät und auf diese Seite, und sonst auf niemanden.",
     relyShuffle: (count, noise) =>
-      `Sie verlassen sich darauf, dass die mischende Stelle mischt${noise ? " und Rauschen hinzufügt" : ""}, dass beide Stellen nicht zusammenarbeiten, und dass mindestens ${people(count)} ehrlich teilnehmen.`,
+      `Sie verlassen sich auf diese Seite und darauf, dass die mischende Stelle mischt${noise ? " und Rauschen hinzufügt" : ""}, dass beide Stellen nicht zusammenarbeiten, und dass mindestens ${people(count)} ehrlich teilnehmen.`,
   },
   sees: {
     title: "Wer was sehen kann",

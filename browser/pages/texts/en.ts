@@ -24,9 +24,9 @@ export const english = {
     within: "with you",
     explained:
       "They guess which of two statements about you is true. From everything else that they know, both statements are equally likely. The numbers hold for all of your answers together.",
-    relyLocal: "You rely on nobody but your own device.",
+    relyLocal: "You rely on your own device and on this page, and on nobody else.",
     relyShuffle: (count: string, noise: boolean) =>
-      `You rely on the mixing party to mix${noise ? " and to add noise" : ""}, on both parties not to work together, and on at least ${people(count)} to take part honestly.`,
+      `You rely on this page, on the mixing party to mix${noise ? " and to add noise" : ""}, on both parties not to work together, and on at least ${people(count)} to take part honestly.`,
   },
   sees: {
     title: "Who can see what",
