@@ -44,7 +44,8 @@ def merged(one: Array, two: Array) -> tuple[Array, Array]:
     with np.errstate(divide="ignore"):
         ratios = np.log(one) - np.log(two)
     _, where = np.unique(np.round(ratios, 9), return_inverse=True)
-    return np.bincount(where, one), np.bincount(where, two)
+    found = [np.bincount(where, law).astype(np.float64) for law in (one, two)]
+    return found[0], found[1]
 
 
 def listed_delta(a: float, r: float, p: float, levels: int, epsilon: float) -> float:

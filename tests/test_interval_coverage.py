@@ -155,7 +155,7 @@ def test_intervals_of_conditional_shares_cover(name: str, epsilon: float, held: 
 
     def covers(at: int) -> bool:
         ends = hc.share(runs[order[at]], 0, among=[0, 1], confidence=0.9).interval
-        return ends.low <= share <= ends.high
+        return bool(ends.low <= share <= ends.high)
 
     inside, outside = 0, RUNS
     while outside - inside > 1:

@@ -18,7 +18,7 @@ from headcount.core.estimate import Answer, Estimate, Interval, plain
 from headcount.core.postprocessing import monotone
 from headcount.core.table import Table, number, short
 
-Margins: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
+EdgeMargins: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 QUARTILES = (0.25, 0.5, 0.75)
 _COARSE = 5.0  # quantiles with at least this error are shown as whole numbers
 _SHARES = 9  # a table shows at most this many shares
@@ -34,27 +34,27 @@ class DistributionError(Protocol):
     @property
     def standard_error(self) -> NDArray[np.float64]: ...
 
-    def margins(self, confidence: float) -> Margins: ...
+    def margins(self, confidence: float) -> EdgeMargins: ...
 
-    def band_margins(self, confidence: float) -> Margins:
+    def band_margins(self, confidence: float) -> EdgeMargins:
         """Margins that hold for all edges at once."""
 
     def query_margins(self, weights: NDArray[np.float64], confidence: float) -> tuple[float, float]:
         """The margins of a weighted sum of the shares of people in all cells."""
 
-    def population_margins(self, share: float, confidence: float) -> Margins:
+    def population_margins(self, share: float, confidence: float) -> EdgeMargins:
         """Margins that include sampling, for an edge with this share of the population below."""
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class SharesBelow:
     """Shares of people below the edges of cells, from 0 at the first edge to 1 at the last."""
 
     edges: NDArray[np.float64]
     below: NDArray[np.float64]
 
     @classmethod
-    def of(cls, edges: ArrayLike, inner: NDArray[np.float64]) -> "Curve":
+    def of(cls, edges: ArrayLike, inner: NDArray[np.float64]) -> "SharesBelow":
         """The curve with these shares at the edges between two cells."""
         return cls(np.asarray(edges, dtype=np.float64), np.concatenate([[0.0], inner, [1.0]]))
 
@@ -72,7 +72,7 @@ class Curve:
         return found
 
     def quantile_ends(
-        self, share: float, margins: Margins, most: float | None = None
+        self, share: float, margins: EdgeMargins, most: float | None = None
     ) -> tuple[float, float]:
         """The ends of the range of cells that may hold the quantile, by tests at each cell's edges.
         If the share is not known exactly, it is between `share` and `most`.
@@ -290,13 +290,13 @@ class DistributionEstimate(Estimate):
         return True
 
     @property
-    def _unbiased(self) -> Curve:
-        return Curve.of(self._edges, self.unbiased_value)
+    def _unbiased(self) -> SharesBelow:
+        return SharesBelow.of(self._edges, self.unbiased_value)
 
     @property
-    def _shown(self) -> Curve:
+    def _shown(self) -> SharesBelow:
         """The curve after post-processing."""
-        return Curve.of(self._edges, self.value)
+        return SharesBelow.of(self._edges, self.value)
 
     def _divided(self, wrong: float) -> tuple[float, float]:
         """The probability of an error, divided in proportion to the sizes of noise and sampling."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from headcount.core import checks
-from headcount.core.distribution import Curve, DistributionEstimate
+from headcount.core.distribution import DistributionEstimate, SharesBelow
 from headcount.core.estimate import Answer, Estimate, Interval
 from headcount.core.postprocessing import monotone
 from headcount.core.table import Table, number
@@ -98,5 +98,5 @@ class QuantilesEstimate(DistributionEstimate):
         return {key: one for key, one in whole.items() if key not in ("edges", "unbiased_value")}
 
     @property
-    def _shown(self) -> Curve:
-        return Curve.of(self._edges, monotone(self.unbiased_value))
+    def _shown(self) -> SharesBelow:
+        return SharesBelow.of(self._edges, monotone(self.unbiased_value))

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from headcount.accounting.truncated_geometric import TruncatedGeometric
 from headcount.core.cached import cached_property
-from headcount.core.distribution import Margins
+from headcount.core.distribution import EdgeMargins
 from headcount.protocols.tree import Terms, Tree, TreeFit
 
 _SMOOTHING = 1 / 64  # the added normal's standard deviation, divided by the error's scale
@@ -159,7 +159,7 @@ class TreeNoise:
 
     def margins_below(
         self, edges: NDArray[np.integer], confidence: float, added: Added | None = None
-    ) -> Margins:
+    ) -> EdgeMargins:
         """(a, b) for each edge, such that −a ≤ error ≤ b holds with at least this probability.
 
         The error is that of the number of people below the edge.
@@ -189,7 +189,7 @@ class TreeNoise:
         """Whether the noise of all nodes has a symmetric law."""
         return all(np.isrealobj(noise.log_transform(np.ones(1))) for noise in self.noises)
 
-    def _margins(self, terms: Terms, confidence: float, added: Added | None) -> Margins:
+    def _margins(self, terms: Terms, confidence: float, added: Added | None) -> EdgeMargins:
         return _Laws.of(self.noises, terms, added).margins((1 - confidence) / 2)
 
 
@@ -232,7 +232,7 @@ class _Laws:
         values[:, kept] = np.exp(total - rough[:, None] * (_SMOOTHING * steps[kept]) ** 2 / 2)
         return cls(scales, values, rough)
 
-    def margins(self, beyond: float) -> Margins:
+    def margins(self, beyond: float) -> EdgeMargins:
         """(a, b) for each error: it is below −a, or above b, with at most this probability each."""
         steps = _frequencies()
         step = steps[0]
@@ -284,15 +284,15 @@ class TreeError:
     def standard_error(self) -> NDArray[np.float64]:
         return self._shares(self.noise.deviations_below)
 
-    def margins(self, confidence: float) -> Margins:
+    def margins(self, confidence: float) -> EdgeMargins:
         below, above = _edge_margins(self.noise, confidence)
         return self._shares(below), self._shares(above)
 
-    def population_margins(self, share: float, confidence: float) -> Margins:
+    def population_margins(self, share: float, confidence: float) -> EdgeMargins:
         below, above = _edge_margins(self.noise, confidence, (self.users, share))
         return self._shares(below), self._shares(above)
 
-    def band_margins(self, confidence: float) -> Margins:
+    def band_margins(self, confidence: float) -> EdgeMargins:
         width = self._shares(_band(self.noise, confidence) * self.noise.deviations_below)
         return width, width
 
@@ -307,7 +307,7 @@ class TreeError:
 @lru_cache(maxsize=32)
 def _edge_margins(
     noise: TreeNoise, confidence: float, sampled: tuple[int, float] | None = None
-) -> Margins:
+) -> EdgeMargins:
     """The margins of the number of people below each edge.
 
     With `sampled` = (n, q), a binomial number of n people with probability q is added, minus its

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from headcount.core.cached import cached_property
 from headcount.core.distribution import (
-    Curve,
     DistributionError,
     DistributionEstimate,
+    SharesBelow,
     quantile_name,
 )
 from headcount.core.errors import InvalidParameter
@@ -268,8 +268,8 @@ class _Part(_Whole):
         return min(ends[0], top), min(max(middle, ends[0]), last), last
 
     @property
-    def _curve(self) -> Curve:
-        return Curve.of(self.estimate.edges or (), np.asarray(self.estimate.unbiased_value))
+    def _curve(self) -> SharesBelow:
+        return SharesBelow.of(self.estimate.edges or (), np.asarray(self.estimate.unbiased_value))
 
 
 def _bin_edges(asked: NumberAsked, at: int) -> tuple[float, float]:

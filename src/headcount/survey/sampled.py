@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headcount.core.distribution import Margins
+from headcount.core.distribution import EdgeMargins
 from headcount.core.estimate import Answer, Estimate
 from headcount.core.estimator import is_average
 from headcount.core.task import Task
@@ -70,7 +70,7 @@ class SampledError:
 
     # Shares below edges -------------------------------------------------------------------------
 
-    def band_margins(self, confidence: float) -> Margins:
+    def band_margins(self, confidence: float) -> EdgeMargins:
         """One half of the error probability is for the noise, and the other half for who was asked.
         The latter error is bounded for all edges at once by the inequality of Dvoretzky, Kiefer,
         Wolfowitz and Massart. It also holds for people who are drawn without replacement.
@@ -86,9 +86,9 @@ class SampledError:
         drawn = _deviations(confidence) * math.sqrt(0.25 * self.left_out)
         return math.hypot(below, drawn), math.hypot(above, drawn)
 
-    def population_margins(self, share: float, confidence: float) -> Margins:
+    def population_margins(self, share: float, confidence: float) -> EdgeMargins:
         """Those asked are a sample of the population, too. Nothing has to be added."""
-        found: Margins = self.noise.population_margins(share, confidence)
+        found: EdgeMargins = self.noise.population_margins(share, confidence)
         return found
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.dates import Moment
-from headcount.core.distribution import QUARTILES, Curve, last_before
+from headcount.core.distribution import QUARTILES, SharesBelow, last_before
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, Estimate
 from headcount.core.quantiles import MEDIAN, QuantilesEstimate
@@ -82,12 +82,12 @@ class Quantiles(Distribution):
         return "quantiles", self._quantiles
 
     def _quantiles(self, below: Answer) -> Answer:
-        found = Curve.of(self.edges, below).quantiles(self.at)
+        found = SharesBelow.of(self.edges, below).quantiles(self.at)
         return found if self.calendar is None else self.calendar.moments(last_before(found))
 
     def errors(self, answer: Answer, held: Holding) -> NDArray[np.float64]:
         """The share of people below each answer, minus the share that was asked for."""
-        curve = Curve.of(self.edges, self.below(held))
+        curve = SharesBelow.of(self.edges, self.below(held))
         places = np.atleast_1d(answer)
         if self.calendar is not None:
             places = self.calendar.numbers(places)

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from headcount.accounting.geometric import exponential_weight, moved_together_curve
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
-from headcount.core.distribution import Margins
+from headcount.core.distribution import EdgeMargins
 from headcount.core.estimate import Answer
 from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, PrivacyCurve
@@ -60,17 +60,17 @@ class UnknownShares:
 
     standard_error: NDArray[np.float64]
 
-    def margins(self, confidence: float) -> Margins:
+    def margins(self, confidence: float) -> EdgeMargins:
         return self._whole, self._whole
 
-    def band_margins(self, confidence: float) -> Margins:
+    def band_margins(self, confidence: float) -> EdgeMargins:
         return self._whole, self._whole
 
     def query_margins(self, weights: NDArray[np.float64], confidence: float) -> tuple[float, float]:
         reach = float(np.ptp(weights))  # the shares of all cells add up to 1
         return reach, reach
 
-    def population_margins(self, share: float, confidence: float) -> Margins:
+    def population_margins(self, share: float, confidence: float) -> EdgeMargins:
         return self._whole, self._whole
 
     @property

@@ -268,7 +268,7 @@ class OneSideEstimator(TotalsEstimator):
         """n/k + 2((N − mq)/(p − q) − m/k)"""
         among, support = side.task.domain, side.support
         answered = (supports - float(asked * support.other)) / float(support.slope)
-        return users / among + 2 * (answered - asked / among)
+        return np.asarray(users / among + 2 * (answered - asked / among), dtype=np.float64)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
         most, least, person = [], [], []

@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.cached import cached_property
-from headcount.core.distribution import Margins
+from headcount.core.distribution import EdgeMargins
 from headcount.core.estimate import Answer
 from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
@@ -244,13 +244,13 @@ class LocalTreeError:
     def standard_error(self) -> NDArray[np.float64]:
         return np.sqrt(self._variances / self.users)
 
-    def margins(self, confidence: float) -> Margins:
+    def margins(self, confidence: float) -> EdgeMargins:
         margin = self._margin(
             self._variances, self.design.worst[0], self.design.reach + 1, confidence
         )
         return margin, margin
 
-    def population_margins(self, share: float, confidence: float) -> Margins:
+    def population_margins(self, share: float, confidence: float) -> EdgeMargins:
         sampled = share * (1 - share)
         margin = self._margin(
             self._variances + sampled,
@@ -283,7 +283,7 @@ class LocalTreeError:
             confidence=confidence,
         )
 
-    def band_margins(self, confidence: float) -> Margins:
+    def band_margins(self, confidence: float) -> EdgeMargins:
         """The errors of a crowd like the estimated one are simulated (see `tree_error`)."""
         tree, generator = self.design.fit.tree, np.random.default_rng(0)
         number = max(_MOST_SIMULATED // tree.nodes, math.ceil(2 / (1 - confidence)))
