@@ -79,12 +79,12 @@ def test_the_law_is_that_of_the_definition(boxes: int, ticks: int, epsilon: floa
     for code, law in zip(protocol.task.codes, laws, strict=True):  # type: ignore[attr-defined]
         for box in range(boxes):
             byte, bit = divmod(box, 8)
-            support = sum(
-                chance
+            support = math.fsum(
+                float(chance)
                 for report, chance in law.items()
                 if (report if isinstance(report, int) else report[byte]) >> bit & 1  # type: ignore[index]
             )
-            assert float(support) == pytest.approx(p if code >> box & 1 else q, rel=1e-12)
+            assert support == pytest.approx(p if code >> box & 1 else q, rel=1e-12)
     variance = max(p * (1 - p), q * (1 - q)) / (p - q) ** 2
     assert protocol.standard_error() == pytest.approx(math.sqrt(1000 * variance), rel=1e-12)
 
@@ -124,7 +124,7 @@ def test_reports_are_drawn_from_their_law() -> None:
 def test_many_boxes_are_simulated_box_by_box() -> None:
     protocol = made(20, 3, 2.0, 50_000)
     assert not protocol.estimator.simulates_exactly
-    counts = {0b111: 20_000, 0: 25_000, 1 << 19: 5_000}
+    counts: dict[float, int] = {0b111: 20_000, 0: 25_000, 1 << 19: 5_000}
     truth = np.array([20_000] * 3 + [0] * 16 + [5_000])
     error = protocol.standard_error()
     for answer in (

@@ -145,7 +145,7 @@ def test_wrong_answers_are_refused_without_showing_them(
 
 def batches(table: dict[str, Any], names: tuple[str, ...], size: int) -> list[Any]:
     made = pyarrow.table({name: table[name] for name in names})
-    return made.to_batches(max_chunksize=size)
+    return list(made.to_batches(max_chunksize=size))
 
 
 @pytest.mark.parametrize("trust", ["central", "shuffle", "local"])

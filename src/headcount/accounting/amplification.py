@@ -51,7 +51,7 @@ from numbers import Rational
 
 import numpy as np
 
-from headcount.accounting.inversion import MOST_NOISE, Flips, positive_part
+from headcount.accounting.inversion import MOST_NOISE, Flips, edge_delta, positive_part
 from headcount.accounting.laws import LEAST_FLOAT, ROUNDING
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS
@@ -209,12 +209,6 @@ class BinaryResponse(Amplification):
 
     def _quick_delta(self, local_epsilon: float, epsilon: float) -> float:
         return edge_delta(self.honest, _lie(local_epsilon), epsilon)
-
-
-def edge_delta(honest: int, lie: Fraction, epsilon: float) -> float:
-    """δ if all other people hold the same bit. It is a lower bound on `flip_delta`, and fast."""
-    flips = Flips(honest, lie, epsilon)
-    return flips.edge() if flips.c > 0 else 0.0
 
 
 def _lie(local_epsilon: float) -> Fraction:

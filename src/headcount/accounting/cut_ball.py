@@ -26,7 +26,7 @@ Error       Given j, the error is that of a uniform z in B_j.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
@@ -77,7 +77,9 @@ class CutBall:
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """|B_0|, …, |B_J|."""
-        return continued(self.noise.size, self.noise.boxes, self.radius)
+        degree = self.noise.boxes
+        first = [self.noise.size(radius) for radius in range(min(degree, self.radius) + 1)]
+        return continued(first, degree, self.radius)
 
     @cached_property
     def layers(self) -> tuple[int, ...]:
@@ -114,9 +116,10 @@ class CutBall:
         """E_0(v), …, E_J(v) for each move v, or one upper bound on all of them."""
         noise, last = self.noise, self.radius
         if self.is_exact:
+            first = [leaving(noise, radius) for radius in range(min(noise.boxes, last) + 1)]
             return {
-                move: continued(lambda j, move=move: leaving(noise, j)[move], noise.boxes, last)
-                for move in leaving(noise, 0)
+                move: continued([one[move] for one in first], noise.boxes, last)
+                for move in first[0]
             }
         smaller = (0, *self.sizes)
         return {(0, 0): tuple(map(sub, self.sizes, smaller[:-1]))}
@@ -138,7 +141,9 @@ class CutBall:
     @cached_property
     def variance(self) -> float:
         """The variance of the noise of one box."""
-        squares = continued(self.noise.squares, self.noise.boxes + 2, self.radius)
+        degree = self.noise.boxes + 2
+        first = [self.noise.squares(radius) for radius in range(min(degree, self.radius) + 1)]
+        squares = continued(first, degree, self.radius)
         steps = zip(squares, self.weights, (*self.weights[1:], 0), strict=True)
         return float(Fraction(sum(one * (own - more) for one, own, more in steps), self.total))
 
@@ -228,10 +233,9 @@ def _staying(boxes: int, ticks: int, radius: int, gained: int, lost: int) -> int
     return total
 
 
-def continued(value_at: Callable[[int], int], degree: int, last: int) -> tuple[int, ...]:
+def continued(first: Sequence[int], degree: int, last: int) -> tuple[int, ...]:
     """The values of a polynomial at 0, …, last, from its values at 0, …, degree."""
-    found = [value_at(place) for place in range(min(degree, last) + 1)]
-    row, ends = found, []
+    found, row, ends = list(first), list(first), []
     while row:  # the last differences of all orders
         ends.append(row[-1])
         row = [after - before for before, after in pairwise(row)]

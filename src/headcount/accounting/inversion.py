@@ -266,6 +266,12 @@ class Flips:
         return values, errors, log_unit
 
 
+def edge_delta(honest: int, lie: Fraction, epsilon: float) -> float:
+    """δ if all other people hold the same bit. It is a fast lower bound on the largest δ."""
+    flips = Flips(honest, lie, epsilon)
+    return flips.edge() if flips.c > 0 else 0.0
+
+
 def positive_part(n: int, gain: Reals, mass: Reals) -> float:
     """E[(G₁ + … + G_n)₊], rounded up.
 

@@ -125,13 +125,12 @@ def _refusal(error: InvalidValue) -> "pyarrow.RecordBatch":
     return result_batch(None, None, None, refusal.to_json())
 
 
-@dataclass(frozen=True, eq=False)
-class SparkColumns(Mapping[str, range]):
+class SparkColumns(dict[str, Any]):
     """The answers in a Spark data frame. The driver knows only how many rows a column has."""
 
-    rows: "DataFrame"
-    reader: Reader
-    users: int
+    def __init__(self, rows: "DataFrame", reader: Reader, users: int) -> None:
+        super().__init__((question.id, range(users)) for question in reader.questions)
+        self.rows, self.reader, self.users = rows, reader, users
 
     @classmethod
     def of(cls, questions: Sequence[Question], frame: Any) -> "SparkColumns":
@@ -143,17 +142,6 @@ class SparkColumns(Mapping[str, range]):
         with spark_errors():
             groups = gathered(rows, CheckStep(reader), _ALLOWED)
         return cls(rows, reader, groups[None][0] if groups else 0)
-
-    def __getitem__(self, question: str) -> range:
-        if question not in list(self):
-            raise KeyError(question)
-        return range(self.users)
-
-    def __iter__(self) -> Iterator[str]:
-        return (question.id for question in self.reader.questions)
-
-    def __len__(self) -> int:
-        return len(self.reader.questions)
 
     def respondents(self, design: Design, source: Source) -> "SparkRespondents":
         """The people who answered. What Spark cannot do is refused."""

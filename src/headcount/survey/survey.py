@@ -1,6 +1,6 @@
 """A survey: several questions to the same people, with one budget for all of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -116,7 +116,7 @@ class Survey:
         """What is promised to each person, for all answers together."""
         return self.design.guarantee
 
-    def columns(self, answers: Any) -> Mapping[str, Any]:
+    def columns(self, answers: Any) -> dict[str, Any]:
         """The encoded answers of all people to each question.
 
         `answers` is a mapping from ids to lists, a data frame, a path, or any other table. The

@@ -27,8 +27,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
 
-from headcount.accounting.amplification import BinaryResponse, edge_delta, flip_delta
+from headcount.accounting.amplification import BinaryResponse, flip_delta
 from headcount.accounting.divergence import SymmetricCurve
+from headcount.accounting.inversion import edge_delta
 from headcount.core.budget import Budget, Trust
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import Guarantee
