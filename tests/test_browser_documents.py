@@ -101,6 +101,14 @@ text = "What is your sex?"
 kind = "choice"
 choices = ["female", "male", "other"]
 """
+NUMBER = """
+[[question]]
+id = "age"
+text = "How old are you?"
+kind = "number"
+low = 18
+high = 99.5
+"""
 ANSWERS: list[dict[str, Any]] = [
     {"smoke": True, "drink": False, "sex": "other", "sleep": -2, "age": 33.3, "partners": 9,
      "rent": 2000.1, "drugs": ["opioids", "cannabis"]},
@@ -177,7 +185,10 @@ def changed(data: bytes, *path: Any, to: Any) -> bytes:
 def bad() -> dict[str, bytes]:
     """Documents that every client must refuse. They differ from a good one in one respect."""
     data = made(SMALL, "local", delta="0").data
+    number = made(NUMBER, "local", delta="0").data
     less: Callable[[float], float] = lambda value: value * 0.9  # noqa: E731
+    device = json.loads(number)["releases"][0]["device"]
+    outside = {"buckets": 3, "bytes": 1, "first": None, "kind": "subset", "size": 2}
     return {
         "empty": b"",
         "not JSON": b"{",
@@ -203,6 +214,23 @@ def bad() -> dict[str, bytes]:
         "probability above 1": changed(data, "releases", 0, "device", "weight", to=str(2**64)),
         "other randomizer": changed(
             data, "releases", 0, "device", to={"bytes": 1, "kind": "value"}
+        ),
+        # These randomizers reveal an answer although they would have a small local ε for others.
+        "sets without the answer": changed(
+            data, "releases", 1, "device", to={**outside, "weight": str(2**64)}
+        ),
+        "more levels than the randomizer takes": changed(
+            number, "releases", 0, "device", "unit", to="1/100"
+        ),
+        "numbers below the first level": changed(number, "releases", 0, "device", "low", to="20"),
+        "windows for fewer levels": changed(
+            number, "releases", 0, "device", "then", "levels", to=lambda levels: 2 * levels
+        ),
+        "numbers that are rounded twice": changed(
+            number, "releases", 0, "device", "then", to=device
+        ),
+        "epsilon of one wave for two": changed(
+            changed(data, "waves", to=2), "local_epsilon", to=lambda value: 2 * value
         ),
         "unknown randomizer": changed(data, "releases", 0, "device", "kind", to="constructor"),
         "no instructions": changed(data, "releases", 0, "device", to=None),

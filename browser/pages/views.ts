@@ -147,6 +147,7 @@ function details({ survey, texts, number }: Context): HTMLElement {
     h("h3", {}, told.checked),
     h("p", {}, told.checks),
     survey.trust === "shuffle" && h("p", {}, told.notChecked),
+    survey.trust === "local" && survey.waves > 1 && survey.delta > 0 && h("p", {}, told.wavesNotChecked(number(survey.localEpsilon))),
   );
 }
 

@@ -6,7 +6,8 @@
 // - Sizes and numbers of messages follow from the releases.
 // - Randomizers have valid parameters. Noise tables are derived from closed forms, or add up to 1.
 // - The local ε follows from the probabilities of the randomizers.
-// - In local trust, the promised ε is at least the ε of all answers together.
+// - In local trust, the promised ε is at least the ε of all answers together. If there are several
+//   waves and a δ, only the local ε of all waves is checked.
 //
 // The joint δ in shuffle trust needs the law of everybody's noise. The shuffler, the analyzer and the
 // Python client compute it anew from the same document, and refuse a document that claims too much.
@@ -237,9 +238,12 @@ function checkQuestions(questions: readonly Question[], releases: readonly Relea
     const values = domainOfRelease(release, byId);
     const { domain } = release.randomizer;
     if ((values === null) !== (domain === null)) refuse("must round numbers, and nothing else");
-    if (values !== null && domain !== null && domain < values) {
-      refuse("must have a randomizer that takes every answer");
-    }
+    const [first] = release.of.map((id) => byId.get(id)!);
+    const takesAll =
+      values !== null && domain !== null
+        ? domain >= values
+        : first?.kind === "number" && release.of.length === 1 && release.randomizer.takes?.(first.low, first.high);
+    if (!takesAll) refuse("must have a randomizer that takes every answer");
   }
 }
 
@@ -259,7 +263,7 @@ function checkPrivacy(survey: Survey): void {
   if (survey.localEpsilon < left * (1 - CLOSE)) {
     refuse(`must not claim a local ε of ${survey.localEpsilon}, since its probabilities give ${left}`);
   }
-  if (survey.trust === "local" && survey.waves === 1 && survey.epsilon < left * (1 - CLOSE)) {
+  if (survey.trust === "local" && (survey.waves === 1 || !survey.delta) && survey.epsilon < left * (1 - CLOSE)) {
     refuse(`must not promise ε = ${survey.epsilon}, since its probabilities give ${left}`);
   }
 }

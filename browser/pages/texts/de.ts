@@ -66,6 +66,8 @@ export const german: Texts = {
       "Das Dokument hat den Namen dieser Adresse. Jede Frage hat genau ein Zufallsverfahren, das genau ihre Antworten annimmt. Größe und Zahl der Nachrichten sind für alle gleich. Die Seite hat das Rauschen selbst berechnet, und auch das ε, das ohne die mischende Stelle bleibt.",
     notChecked:
       "Das gemeinsame δ aller Antworten hängt vom Rauschen aller ab. Beide Stellen berechnen es aus demselben Dokument, und mit dem Programm headcount können auch Sie das tun.",
+    wavesNotChecked: (epsilon) =>
+      `Alle Befragungen zusammen haben höchstens ε = ${epsilon} mit δ = 0. Das hat diese Seite geprüft. Das kleinere ε, das mit dem obigen δ gilt, hat sie nicht berechnet. Mit dem Programm headcount können Sie das tun.`,
   },
   consent: {
     title: "Möchten Sie teilnehmen?",

@@ -67,6 +67,8 @@ export const english = {
       "The document has the digest of this address. Every question has one randomizer that takes exactly its answers. Sizes and numbers of messages are the same for everybody. The page has computed the noise itself, and the ε that is left without the mixing party.",
     notChecked:
       "The joint δ of all answers depends on everybody’s noise. Both parties compute it from the same document, and so can you with the program headcount.",
+    wavesNotChecked: (epsilon: string) =>
+      `All rounds of questions together have at most ε = ${epsilon} with δ = 0. This page has checked that. It has not computed the smaller ε that holds with the δ above. You can do so with the program headcount.`,
   },
   consent: {
     title: "Do you want to take part?",

@@ -1,7 +1,7 @@
 // Numbers: they are rounded to levels at random, and the level is sent.
 
 import { refuse } from "../errors.js";
-import { exactly, fraction, toNumber } from "../fractions.js";
+import { exactly, fraction, toNumber, type Fraction } from "../fractions.js";
 import { NegativeBinomial, twoSided } from "../noise.js";
 import { bernoulli, coin, uniform, WHOLE, word, words, type Source } from "../random.js";
 import {
@@ -23,15 +23,24 @@ export function rounding(from: Instructions, build: (from: Instructions) => Rand
   if (unit.over <= 0n) refuse("must have a positive distance between levels");
   const exact = from["exact"] === true;
   const levels = build(inner(from, "then"));
+  const { domain } = levels;
+  if (domain === null) refuse("must round numbers once");
+  /** The place t = (value − low)/unit among the levels. */
+  const placeOf = (value: number): Fraction => {
+    const number = exactly(value);
+    const over = (number.over * low.under - low.over * number.under) * unit.under;
+    return { over, under: number.under * low.under * unit.over };
+  };
   return {
     columns: levels.columns,
     localEpsilon: levels.localEpsilon,
     domain: null,
+    takes(least, most) {
+      const [first, last] = [placeOf(least), placeOf(most)];
+      return first.over >= 0n && last.over <= (domain - 1n) * last.under;
+    },
     send(value, source, slots) {
-      const number = exactly(Number(value));
-      // The place t = (value − low)/unit among the levels.
-      const over = (number.over * low.under - low.over * number.under) * unit.under;
-      const under = number.under * low.under * unit.over;
+      const { over, under } = placeOf(Number(value));
       const level = exact ? over / under : rounded(over, under, source);
       return levels.send(level, source, slots);
     },
@@ -157,6 +166,7 @@ export function hybrid(from: Instructions): Randomizer {
   const lie = large(from, "lie", WHOLE / 2n);
   const share = large(from, "share", WHOLE);
   const found = from["windows"] === null ? undefined : windowsOf(inner(from, "windows"));
+  if (found && found.outputs - found.window < levels) refuse("must have windows for all levels");
   const bit = (level: number, source: Source) => {
     const one = uniform(source, levels) < level;
     return Number(one !== coin(source, lie));

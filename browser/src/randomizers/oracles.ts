@@ -194,12 +194,12 @@ export function subset(from: Instructions): Randomizer {
     put(row, value, !lie);
     return row;
   };
-  // A set is so many times as likely for its members as for others.
+  // The chances of a set for its members and for others. Either may be the larger one.
   const inside = (WHOLE - weight) * BigInt(buckets - size);
   const outside = weight * BigInt(size);
   return {
     columns: rowBytes(buckets),
-    localEpsilon: loss(inside - outside, outside),
+    localEpsilon: Math.max(loss(inside - outside, outside), loss(outside - inside, inside)),
     domain: BigInt(buckets),
     send: (value, source) => [[...draw(Number(value), source)]],
     meaning: (message) => membersOf(message, buckets),

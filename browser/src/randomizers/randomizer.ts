@@ -27,6 +27,8 @@ export interface Randomizer {
   readonly localEpsilon: number;
   /** The number of answers that can be encoded: 0, …, domain − 1. It is null for real numbers. */
   readonly domain: bigint | null;
+  /** For real numbers: whether it takes all numbers of this range. Its ε is that of such numbers. */
+  takes?(least: number, most: number): boolean;
   /** One person's messages. If they do not fit into `slots`, they are drawn again. */
   send(value: Value, source: Source, slots: number): Message[];
   meaning(message: Message): Meaning;
