@@ -106,10 +106,10 @@ class Service:
         self.nursery = collection_process.nursery()
         self.process: int | None = None
 
-    def start(self, kill_at: str = "") -> None:
+    def start(self, kill_at: str = "", **settings: str) -> None:
         """Start the process. It kills itself when it reaches the step `kill_at`."""
         self.survey.save(self.folder / "survey.json")
-        environment = {**self.settings, "KILL_AT": kill_at}
+        environment = {**self.settings, **settings, "KILL_AT": kill_at}
         self.process = self.nursery.start(self.role, self.folder, environment)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self.running:
