@@ -103,6 +103,10 @@ def _survey() -> typer.Typer:
             "answer", "survey_answer", "answer",
             "headcount survey answer campus.json --answer smoke=yes",
         ),
+        (
+            "export", "survey_export", "export",
+            "headcount survey export campus.json --out site",
+        ),
         ("demo", "survey_demo", "demo", "headcount survey demo --out demo.json"),
     ):  # fmt: skip
         command = made.command(name, cls=Command, epilog=f"Example: {example}")
