@@ -190,6 +190,52 @@ def test_a_wave_is_charged_if_somebody_gives_a_further_answer(tmp_path: Path) ->
         assert "changes of answers are not hidden" in entry.note["protected"]
 
 
+def test_a_ledger_is_charged_for_waves_that_were_run_without_it(tmp_path: Path) -> None:
+    ledger = hc.Ledger.create(tmp_path / "spent.db")
+    for name in ("people", "others"):
+        ledger.create_dataset(name, hc.Budget(5.0))
+    made, kept = asked(), hc.KeptAnswers()
+
+    def wave(yes: int, dataset: str | None) -> list[int]:
+        answers = {"a": ["yes"] * yes + ["no"] * (PEOPLE - yes)}
+        book = None if dataset is None else ledger
+        made.run(answers, ledger=book, dataset=dataset, kept=kept, people=NAMES)
+        return [len(ledger.spending(name).entries) for name in ("people", "others")]
+
+    assert wave(100, None) == [0, 0]
+    assert wave(100, "people") == [1, 0]
+    assert wave(101, None) == [1, 0]
+    assert wave(100, "people") == [2, 0]
+    assert wave(100, "others") == [2, 2]
+    assert wave(100, "people") == [2, 2]
+    # What other devices keep is charged by itself.
+    answers = {"a": ["yes"] * PEOPLE}
+    made.run(answers, ledger=ledger, dataset="people", kept=hc.KeptAnswers(), people=NAMES)
+    assert len(ledger.spending("people").entries) == 3
+
+
+def test_messages_from_a_seed_are_not_charged(tmp_path: Path) -> None:
+    ledger = hc.Ledger.create(tmp_path / "spent.db")
+    ledger.create_dataset("people", hc.Budget(2.0))
+    made, kept = asked(), hc.KeptAnswers()
+    run(made, answers_to(made), kept, 1)
+    with pytest.raises(hc.InvalidParameter, match="secure source"):
+        made.run(answers_to(made), ledger=ledger, kept=kept, people=NAMES)
+    assert not ledger.spending("people").entries
+
+
+@pytest.mark.parametrize("names", [[math.nan], [["p"]], [0, "0"], ["0", 0]])
+def test_people_keep_their_names(names: list[Any]) -> None:
+    """A person with a new name would be randomized anew, and no ledger would be charged."""
+    made, kept = asked(users=1), hc.KeptAnswers()
+    *earlier, last = names
+    for name in earlier:
+        made.run({"a": ["yes"]}, kept=kept, people=[name])
+    with pytest.raises(hc.InvalidValue, match="`people` must have"):
+        made.run({"a": ["yes"]}, kept=kept, people=[last])
+    assert kept.users == len(earlier)
+
+
 def test_a_wave_that_is_refused_is_not_kept(tmp_path: Path) -> None:
     ledger = hc.Ledger.create(tmp_path / "spent.db")
     ledger.create_dataset("people", hc.Budget(0.5))

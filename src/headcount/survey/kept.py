@@ -9,11 +9,13 @@ when: messages that differ from the earlier ones show it. If two people hold new
 times, and at most v different values in each release, their messages have a loss of at most v·ε.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
+from operator import eq
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,14 +70,16 @@ class Drawings:
 
 @dataclass(frozen=True)
 class Wave:
-    """A wave that is prepared but not sent yet. `spends` says whether it must be charged."""
+    """A wave that is prepared but not sent yet. `charges` has the names of all charges so far: one
+    for each different value that somebody has held.
+    """
 
     batches: tuple[Batch, ...]
     names: Mapping[Any, int]
     places: NDArray[np.uint64]
     drawings: tuple[Drawings, ...]
     secure: bool
-    spends: bool
+    charges: tuple[str, ...]
 
 
 @dataclass
@@ -94,6 +98,7 @@ class KeptAnswers:
     )
     _drawings: tuple[Drawings, ...] = field(default=(), init=False, repr=False)
     _secure: bool = field(default=True, init=False, repr=False)
+    _id: str = field(default_factory=lambda: uuid4().hex, init=False, repr=False)
 
     @property
     def users(self) -> int:
@@ -128,9 +133,9 @@ class KeptAnswers:
             )
             drawings.append(drawn)
             batches.append(Batch(messages, int(some.sum()), secure=secure))
-        before = max((one.most for one in self._drawings), default=0)
-        spends = max(one.most for one in drawings) > before
-        return Wave(tuple(batches), names, places, tuple(drawings), secure, spends)
+        most = max(one.most for one in drawings)
+        charges = tuple(f"kept answers {self._id}, value {held}" for held in range(1, most + 1))
+        return Wave(tuple(batches), names, places, tuple(drawings), secure, charges)
 
     def sent(self, design: Design, wave: Wave) -> None:
         """Keep what was drawn for a wave, because it is sent now."""
@@ -143,6 +148,15 @@ class KeptAnswers:
         """The numbers of all people so far, and of those who answer now."""
         users = len(next(iter(columns.values())))
         listed = list(people)
+        # NaN differs from itself, so it would be somebody else in each wave.
+        if not all(isinstance(name, Hashable) and eq(name, name) for name in listed):
+            raise InvalidValue("`people` must have names such as words or numbers, got another one")
+        texts = {isinstance(name, str) for name in (*self._names, *listed)}
+        if len(texts) > 1:
+            raise InvalidValue(
+                "`people` must have only words or no words in all waves, got both",
+                hint="a person who gets another name would be randomized anew",
+            )
         if len(listed) != users or len(set(listed)) != users:
             raise InvalidValue(
                 f"`people` must have a different name for each of {counted_people(users)}, got "

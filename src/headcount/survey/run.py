@@ -75,7 +75,7 @@ class Ready:
     people: Respondents | SparkRespondents
     bits: Bits
     users: int
-    spends: bool = True  # whether a ledger must be charged
+    charges: tuple[str, ...] = ("",)  # one charge without a name
 
     def released(self) -> dict[str, Estimate]:
         """Make all releases. Each estimate states the guarantee of the whole survey."""
@@ -95,9 +95,9 @@ class ReadyWave:
     users: int
 
     @property
-    def spends(self) -> bool:
-        """Whether a ledger must be charged. A wave that only repeats messages spends nothing."""
-        return self.wave.spends
+    def charges(self) -> tuple[str, ...]:
+        """The names of all charges so far. A ledger that knows all of them is not charged again."""
+        return self.wave.charges
 
     def released(self) -> dict[str, Estimate]:
         """Send all messages, and estimate the answers."""
@@ -173,8 +173,14 @@ def people_of(design: Design, columns: Mapping[str, Any]) -> int:
     return users
 
 
-def charged(design: Design, ledger: Ledger, dataset: str | None, users: int) -> None:
+def charged(ready: Ready | ReadyWave, ledger: Ledger, dataset: str | None) -> None:
     """Charge all releases to a ledger, as one entry. Each wave is charged when it is made."""
+    if isinstance(ready, ReadyWave) and not ready.wave.secure:
+        raise InvalidParameter(
+            "`kept` must come from waves with a secure source to be charged to a ledger, got "
+            "messages from a seed"
+        )
+    design = ready.design
     names = dict.fromkeys(one.protocol.name for one in design.releases)
     promise, curve = of_one_wave(design)
     note: dict[str, Any] = {
@@ -183,10 +189,11 @@ def charged(design: Design, ledger: Ledger, dataset: str | None, users: int) -> 
     }
     if design.kept_waves > 1:
         note["kept answers"] = "one entry for each different answer that somebody gives over time"
-    ledger.charge(
-        dataset, promise, curve, note,
-        protocol=", ".join(names)[:200], task="survey", users=users,
-    )  # fmt: skip
+    for once in ready.charges:
+        ledger.charge(
+            dataset, promise, curve, note,
+            protocol=", ".join(names)[:200], task="survey", users=ready.users, once=once,
+        )  # fmt: skip
 
 
 def of_one_wave(design: Design) -> tuple[Guarantee, PrivacyCurve]:

@@ -164,7 +164,7 @@ class Survey:
         With a ledger, the whole survey is charged as one entry before anything is released. Each
         run is a wave of its own. If the survey keeps answers, `kept` has the answers of earlier
         waves, and `people` has the name of each person. Such a wave is charged only if somebody
-        has held more different answers than anybody before.
+        has held more different answers than the ledger was charged for.
         """
         columns = self.columns(answers)
         users = people_of(self.design, columns)
@@ -186,6 +186,5 @@ class Survey:
             prepared = ready_wave(design, columns, source, kept, people)
         if ledger is not None:
             check_charged(source)
-            if prepared.spends:
-                charged(design, ledger, dataset, users)
+            charged(prepared, ledger, dataset)
         return SurveyResults(self, design, prepared.released(), users)
