@@ -171,6 +171,27 @@ def test_damaged_descriptions_are_refused(tmp_path: Path, change: Any) -> None:
         BatchFiles.load(tmp_path / "batch")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda found: found | {"people": PEOPLE + 1},
+        lambda found: found | {"files": found["files"][:-1], "messages": 35},
+        lambda found: found | {"files": found["files"][::-1]},
+        lambda found: found | {"sha256": "0" * 64},
+    ],
+)
+def test_the_digest_of_a_batch_covers_people_and_files(tmp_path: Path, change: Any) -> None:
+    survey = distinct(tmp_path, PEOPLE)
+    written(tmp_path / "batch", survey, messages_of(survey))
+    path = tmp_path / "batch" / "batch.json"
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    one = analyzer(tmp_path)
+    one.register(survey)
+    with pytest.raises(hc.UnreadableData, match="the whole batch must have the SHA-256"):
+        counted(one, BatchFiles.load(tmp_path / "batch"))
+    assert one.unfinished() == [survey.digest]
+
+
 def test_a_folder_without_its_description_is_not_a_batch(tmp_path: Path) -> None:
     survey = distinct(tmp_path / "key", PEOPLE)
     written(tmp_path / "batch", survey, messages_of(survey))

@@ -40,8 +40,7 @@ class SealedBatch:
 
     @cached_property
     def data(self) -> bytes:
-        head = _MAGIC + self.people.to_bytes(8, "big") + self.size.to_bytes(4, "big")
-        return head + self.messages
+        return head(self.people, self.size) + self.messages
 
     @cached_property
     def digest(self) -> str:
@@ -54,6 +53,11 @@ class SealedBatch:
             raise Malformed("a batch must begin with HCB1 and a head of 16 bytes")
         people, size = int.from_bytes(data[4:12], "big"), int.from_bytes(data[12:16], "big")
         return cls(people, size, data[_HEAD:])
+
+
+def head(people: int, size: int) -> bytes:
+    """The bytes before the messages of a batch."""
+    return _MAGIC + people.to_bytes(8, "big") + size.to_bytes(4, "big")
 
 
 def first_copies(chunks: Iterable[bytes], size: int) -> NDArray[np.bool_]:

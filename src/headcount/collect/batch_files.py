@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from headcount.collect.batch import SealedBatch, first_copies
+from headcount.collect.batch import SealedBatch, first_copies, head
 from headcount.collect.opening import Opened, Opener, kept_parts, open_parts
 from headcount.core import checks
 from headcount.core.errors import HeadcountError, MissingPackage, UnreadableData
@@ -137,11 +137,20 @@ class BatchFiles:
                 raise UnreadableData(f"{one.name} must have {one.messages:,} messages")
             yield chunk
 
+    def _checked_chunks(self) -> Iterator[bytes]:
+        """The messages of each file. In the end, the digest of the whole batch is checked."""
+        whole = hashlib.sha256(head(self.people, self.message_bytes))
+        for chunk in self.chunks():
+            whole.update(chunk)
+            yield chunk
+        if whole.hexdigest() != self.sha256:
+            raise UnreadableData(f"the whole batch must have the SHA-256 that {MANIFEST} states")
+
     def opened(self, opener: Opener, processes: int) -> Opened:
         """Open and count all messages on this machine. Only some of them are in memory at a
         time, with 16 bytes for each of the others.
         """
-        first = first_copies(self.chunks(), self.message_bytes)
+        first = first_copies(self._checked_chunks(), self.message_bytes)
         parts = kept_parts(self.chunks(), self.message_bytes, first)
         return open_parts(parts, opener, self.messages, processes)
 
