@@ -11,6 +11,7 @@ import pytest
 
 import headcount as hc
 from enumeration import log_likelihood_ratio
+from headcount.core.bucket_sums import sum_error
 
 ALARM = 1e-6
 NAME = "central.sum-zero"
@@ -167,3 +168,31 @@ def test_tiny_epsilon_has_safe_margins() -> None:
 def test_too_many_buckets_are_refused() -> None:
     with pytest.raises(hc.Infeasible, match="at most 65536 buckets"):
         build(2**16 + 1)
+
+
+# Weighted sums -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.7, 2.0, 8.0])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 1.0])
+def test_sums_are_tested_with_their_exact_law(epsilon: float, share: float) -> None:
+    """P(|(1−θ)Z₁ − θZ₂| ≥ t) for noise of three buckets that adds up to 0, ties included."""
+    reach = math.ceil(36 / epsilon)
+    line = np.arange(-reach, reach + 1)
+    x, y = np.meshgrid(line, line, indexing="ij")
+    mass = np.exp(-epsilon / 2 * (np.abs(x) + np.abs(y) + np.abs(x + y)))
+    mass /= mass.sum()
+    sums = np.round((1 - share) * x - share * y, 12)
+    protocol = hc.protocol("central.sum-zero", hc.Histogram(3), hc.Budget(epsilon), hc.Crowd(9))
+    law = protocol.estimator.error_law(9, np.zeros(3))
+    error = sum_error(law, np.array([1 - share, -share, 0.0]))
+    deviation = math.sqrt((mass * sums**2).sum())
+    assert error.standard_error == pytest.approx(deviation, rel=1e-6)
+    for at in (0.5, 1.0, 2.0, 3.0):
+        # The nearest possible sum is a tie. Right above it, the probability is smaller.
+        tie = float(np.abs(sums).ravel()[np.argmin(np.abs(np.abs(sums) - at * deviation))])
+        for value in (tie, tie + 1e-4):
+            truth = float(mass[np.abs(sums) >= value - 1e-9].sum())
+            assert error.is_possible(value, truth * (1 - 1e-6) - 1e-8)
+            assert error.is_possible(-value, truth * (1 - 1e-6) - 1e-8)
+            assert not error.is_possible(value, truth * (1 + 1e-6) + 1e-7)

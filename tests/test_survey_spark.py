@@ -131,7 +131,7 @@ def test_wrong_answers_are_refused_without_showing_them(
             asked.run(bad, ledger=book, dataset="people")
         assert message in str(caught.value)
         assert str(value) not in str(caught.value) or value is None
-    with pytest.raises(hc.InvalidValue, match="'city'"):
+    with pytest.raises(hc.UnreadableData, match="'city'"):
         asked.run(frame.drop("city"), ledger=book, dataset="people")
     with pytest.raises(hc.CrowdMismatch, match="at least 1,000 people, got 900"):
         asked.run(frame.limit(900), ledger=book, dataset="people")
