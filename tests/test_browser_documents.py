@@ -364,5 +364,17 @@ def test_huge_documents_are_refused_at_once(page: Page) -> None:
     assert (code, "1 MiB" in message) == ("document", True)
 
 
+# Promises -------------------------------------------------------------------------------------
+
+
+def test_promises_are_rounded_up(page: Page) -> None:
+    bounds = [1.00000049, 2.9999999, 0.5, 3, 1.2341e-6, 9.99e-7, 0.00012345641, 0.0, 1e-300]
+    texts = in_browser(page, "shown", [[bound] for bound in bounds])
+    assert texts == in_node("shown", [[bound] for bound in bounds])
+    assert texts[:2] == ["1.00001", "3"]
+    for bound, text in zip(bounds, texts, strict=True):
+        assert bound <= float(text) <= bound * 1.01
+
+
 if __name__ == "__main__":
     FILE.write_text(json.dumps(vectors(), indent=1) + "\n")

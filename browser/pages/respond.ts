@@ -7,6 +7,7 @@ import type { Answers } from "../src/questions.js";
 import type { Content } from "../src/response.js";
 import { h } from "./dom.js";
 import { Form } from "./form.js";
+import { boundIn, numberIn } from "./numbers.js";
 import { LANGUAGES, preferred } from "./texts/index.js";
 import { already, failure, heading, introduction, leaving, receipt, review, type Context } from "./views.js";
 import { Words } from "./words.js";
@@ -26,12 +27,11 @@ function texts() {
 }
 
 function number(value: number): string {
-  const size = Math.abs(value);
-  const scientific = size > 0 && size < 1e-4;
-  const options: Intl.NumberFormatOptions = scientific
-    ? { notation: "scientific", maximumSignificantDigits: 3 }
-    : Number.isInteger(value) ? {} : { maximumSignificantDigits: 6 };
-  return new Intl.NumberFormat(language, options).format(value);
+  return numberIn(language, value);
+}
+
+function bound(value: number): string {
+  return boundIn(language, value);
 }
 
 /** Show a view, and move the focus to its heading. `view` is called again for another language. */
@@ -94,7 +94,7 @@ class Page {
 
   private context(): Context {
     const { survey } = this.respondent;
-    return { survey, texts: texts(), number, words: new Words(survey, texts(), number) };
+    return { survey, texts: texts(), number, bound, words: new Words(survey, texts(), number) };
   }
 
   async begin(): Promise<void> {

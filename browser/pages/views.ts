@@ -15,6 +15,7 @@ export interface Context {
   readonly texts: Texts;
   readonly words: Words;
   readonly number: (value: number) => string;
+  readonly bound: (value: number) => string; // an ε or δ
 }
 
 /** How many of 100 people guess right about somebody, without and with the answers. */
@@ -53,7 +54,7 @@ export function introduction(
   code: string,
   begin: (code: string) => void,
 ): HTMLElement[] {
-  const { survey, texts, number } = context;
+  const { survey, texts, bound } = context;
   const { promise, consent } = texts;
   const agree = h("input", { type: "checkbox", id: "agree" });
   const asked = survey.admission === "codes" ? codeField(texts, code) : null;
@@ -80,7 +81,7 @@ export function introduction(
     h("section", { class: "card" },
       h("h2", {}, consent.title),
       h("p", {}, consent.text),
-      before.length > 0 && h("p", { class: "note" }, texts.before(before.length, number(spent))),
+      before.length > 0 && h("p", { class: "note" }, texts.before(before.length, bound(spent))),
       h("form", { novalidate: true, submit },
         asked && asked.element,
         h("label", { class: "option" }, agree, h("span", {}, consent.agree)),
@@ -102,7 +103,7 @@ function codeField(texts: Texts, code: string): { input: HTMLInputElement; eleme
   return { input, element: h("p", { class: "code" }, label, input, h("span", { class: "help", id: "code-help" }, texts.code.help)) };
 }
 
-function whoSees({ survey, texts, number }: Context): HTMLElement {
+function whoSees({ survey, texts, number, bound }: Context): HTMLElement {
   const { sees, promise } = texts;
   const host = (url: string) => new URL(url).host;
   const row = (look: string, who: string, where: string, what: string) =>
@@ -117,7 +118,7 @@ function whoSees({ survey, texts, number }: Context): HTMLElement {
             survey.noise === "shuffler" ? `${sees.shufflerSees} ${sees.shufflerNoise}` : sees.shufflerSees),
           row("little", sees.analyzer, host(survey.analyzer), sees.analyzerSees),
           row(Number.isFinite(survey.localEpsilon) ? "some" : "all", sees.both, "",
-            Number.isFinite(survey.localEpsilon) ? sees.bothSeeRandomized(number(survey.localEpsilon)) : sees.bothSee),
+            Number.isFinite(survey.localEpsilon) ? sees.bothSeeRandomized(bound(survey.localEpsilon)) : sees.bothSee),
         ];
   return h("section", { class: "card" },
     h("h2", {}, sees.title),
@@ -129,15 +130,15 @@ function whoSees({ survey, texts, number }: Context): HTMLElement {
   );
 }
 
-function details({ survey, texts, number }: Context): HTMLElement {
+function details({ survey, texts, number, bound }: Context): HTMLElement {
   const { details: told } = texts;
   const bytes = survey.messages * (survey.messageBytes + OVERHEAD);
   return h("details", {},
     h("summary", {}, told.title),
     facts([
       [told.digest, h("code", {}, survey.digest)],
-      [told.epsilon, number(survey.epsilon)],
-      [told.delta, number(survey.delta)],
+      [told.epsilon, bound(survey.epsilon)],
+      [told.delta, bound(survey.delta)],
       ...(survey.waves > 1 ? [[told.waves, number(survey.waves)] as const] : []),
       [told.people, told.peopleCount(number(survey.leastPeople))],
       [told.size, told.sizeOf(number(survey.messages), number(bytes))],
@@ -147,7 +148,7 @@ function details({ survey, texts, number }: Context): HTMLElement {
     h("h3", {}, told.checked),
     h("p", {}, told.checks),
     survey.trust === "shuffle" && h("p", {}, told.notChecked),
-    survey.trust === "local" && survey.waves > 1 && survey.delta > 0 && h("p", {}, told.wavesNotChecked(number(survey.localEpsilon))),
+    survey.trust === "local" && survey.waves > 1 && survey.delta > 0 && h("p", {}, told.wavesNotChecked(bound(survey.localEpsilon))),
   );
 }
 

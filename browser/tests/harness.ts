@@ -2,6 +2,7 @@
 
 import { KEM_DHKEM_X25519_HKDF_SHA256, type KEM, type KEMFactory } from "hpke";
 
+import { boundIn } from "../pages/numbers.js";
 import { fromHex, joined, bytesOf, toHex } from "../src/bytes.js";
 import { surveyOf } from "../src/document.js";
 import { HeadcountError } from "../src/errors.js";
@@ -10,6 +11,11 @@ import { GivenSource, SecureSource, type Source } from "../src/random.js";
 import { randomizerOf, type Instructions, type Value } from "../src/randomizers/index.js";
 import { randomized } from "../src/response.js";
 import { packed, Sealer } from "../src/seal.js";
+
+/** An ε or δ as the page shows it. */
+export function shown(value: number): string {
+  return boundIn("en", value);
+}
 
 /** The messages of one person, each as hexadecimal digits, and how many random bytes were used. */
 export function messages(device: Instructions, value: Value | string, random: string, slots: number) {
