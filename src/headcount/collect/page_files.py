@@ -23,9 +23,9 @@ TYPES = {
 _FIRST = '<meta charset="utf-8" />'
 
 
-def policy(*, shuffler: str = "") -> str:
-    """The Content-Security-Policy of the page. `shuffler` is its origin, if the page comes from
-    another one.
+def policy(*, shuffler: str = "", forms: str = "'none'") -> str:
+    """The Content-Security-Policy of a page. `shuffler` is its origin, if the page comes from
+    another one. `forms` says where forms may be sent.
     """
     return "; ".join(
         (
@@ -35,7 +35,7 @@ def policy(*, shuffler: str = "") -> str:
             "img-src 'self'",
             f"connect-src 'self' {shuffler}".strip(),
             "base-uri 'none'",
-            "form-action 'none'",
+            f"form-action {forms}",
             "require-trusted-types-for 'script'",
             "trusted-types 'none'",
         )

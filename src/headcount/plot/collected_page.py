@@ -46,6 +46,11 @@ def save_collected(found: Facts, path: Path) -> None:
 
 
 def collected_page(found: Facts) -> str:
+    """The results as a page that needs no other files."""
+    return page(found["title"] or "Results", collected_body(found))
+
+
+def collected_body(found: Facts) -> str:
     """All answers with intervals, what was promised, who could see what, and what was refused."""
     read, promise = found["results"], found["guarantee"]
     confidence = f"{100 * read['confidence']:.10g} %"
@@ -79,7 +84,7 @@ def collected_page(found: Facts) -> str:
         f'<p class="soft">survey {escape(found["survey"])}</p>',
         "<footer>Made with Headcount.</footer>",
     ]
-    return page(found["title"] or "Results", "\n".join(filter(None, parts)))
+    return "\n".join(filter(None, parts))
 
 
 def _warnings(found: Facts) -> Iterator[str]:

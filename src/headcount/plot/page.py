@@ -5,7 +5,7 @@ from io import StringIO
 
 from headcount.plot.style import GRAY, GRID, INK, Figure
 
-_STYLE = f"""
+STYLE = f"""
 :root {{ color-scheme: light dark; --ink: {INK}; --soft: #5c5c5c; --line: {GRID};
   --card: #f5f7f9; --page: #ffffff; --accent: #0072b2; --mark: #d55e00; }}
 @media (prefers-color-scheme: dark) {{
@@ -75,7 +75,7 @@ def page(title: str, body: str) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title>
-<style>{_STYLE}</style>
+<style>{STYLE}</style>
 </head>
 <body>
 <h1>{escape(title)}</h1>

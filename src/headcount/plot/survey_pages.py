@@ -77,14 +77,14 @@ def board_page(plan: SurveyPlan) -> str:
             f"{counted_people(plan.users)}. If a share is estimated at 30 % ±2 points, the true "
             "share is between 28 % and 32 %."
         ),
-        _asked(plan),
+        margins(plan),
         "<h2>What leaves a person’s device</h2>",
         paragraphs(plan.sends, _response(plan), *plan.repeated),
         "<h2>Who could see what</h2>",
-        _seen(plan.seen),
+        seen(plan.seen),
         paragraphs(plan.relies_on),
         "<h2>What the promise means</h2>",
-        _odds(plan.odds),
+        odds_drawn(plan.odds),
         "<h2>What is not promised</h2>",
         "<ul>"
         + "".join(f"<li>{escape(one)}</li>" for one in (*plan.not_hidden, *_NOT_PROMISED))
@@ -111,7 +111,8 @@ def _cards(plan: SurveyPlan) -> str:
     return f'<div class="cards">{boxes}</div>'
 
 
-def _asked(plan: SurveyPlan) -> str:
+def margins(plan: SurveyPlan) -> str:
+    """The questions and tables, with both margins of each."""
     heads = ("question", "answers", "privacy alone", "with sampling")
     rows = [
         _row(
@@ -158,12 +159,14 @@ def _response(plan: SurveyPlan) -> str:
     return f"A whole response has {size(kilobytes)} kB, for everybody."
 
 
-def _seen(seen: tuple[tuple[str, str], ...]) -> str:
-    rows = [f"<tr><th>{escape(who)}</th><td>{escape(what)}</td></tr>" for who, what in seen]
+def seen(parties: tuple[tuple[str, str], ...]) -> str:
+    """Who could see what."""
+    rows = [f"<tr><th>{escape(who)}</th><td>{escape(what)}</td></tr>" for who, what in parties]
     return f'<table class="wide"><tbody>{"".join(rows)}</tbody></table>'
 
 
-def _odds(odds: Odds) -> str:
+def odds_drawn(odds: Odds) -> str:
+    """How many of 100 people guess right, drawn and in words."""
     crowds = (
         (odds.without, f"Without your answers, on average {odds.without} of 100 guess right."),
         (odds.within, f"With your answers, on average at most {odds.within} of 100 guess right."),
@@ -235,7 +238,7 @@ def results_page(results: SurveyResults) -> str:
         *(_answered(one) for one in results.answers),
         *(_crossed(one) for one in results.tables),
         "<h2>What was promised</h2>",
-        "" if promise.warning else _odds(results.odds),
+        "" if promise.warning else odds_drawn(results.odds),
         paragraphs(f"Spent: {promise}, for {results.protected}."),
         paragraphs(f"This relies on {promise.relies_on}."),
         "<footer>Made with Headcount.</footer>",

@@ -1,0 +1,144 @@
+"""The analyzer and the shuffler of one survey, as two processes of this machine.
+
+This is for trying things out, and for surveys whose people trust whoever runs this machine. Both
+processes are the same programs that two organizations would run.
+"""
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from headcount.collect import keys
+from headcount.collect.client import results_at
+from headcount.collect.document import Addresses, Document
+from headcount.collect.refusals import NoResults, Unavailable
+from headcount.core.cached import cached_property
+from headcount.core.errors import UnreadableData
+from headcount.core.writing import json_text, write_file
+
+_SECONDS = 60.0  # the longest time to wait for a process
+_PORTS = range(10_000, 30_000)  # below the ports that systems give to connections
+
+
+class Pair:
+    """Both services of one survey. Their keys, databases and logs are in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.analyzer, self.shuffler_store = folder / "analyzer", folder / "shuffler.db"
+        self._path, self._ports = folder / "survey.json", folder / "ports.json"
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    @classmethod
+    def create(
+        cls,
+        folder: Path,
+        document: Callable[[keys.PublicKey, Addresses], Document],
+        *,
+        address: str | None = None,
+        port: int | None = None,
+    ) -> Self:
+        """Make the analyzer's key, and then the document for it.
+
+        `address` is where people's devices reach the shuffler, if this is not its port on this
+        machine. The variable HEADCOUNT_PASSPHRASE may have a passphrase for the key.
+        """
+        made = cls(folder)
+        _headcount("analyzer", "init", str(made.analyzer), "--no-passphrase")
+        ports = {"shuffler": port or free_port(), "analyzer": free_port()}
+        local = f"http://127.0.0.1:{ports['shuffler']}"
+        places = Addresses(address or local, f"http://127.0.0.1:{ports['analyzer']}")
+        write_file(made._ports, json_text(ports) + "\n")
+        document(keys.PublicKey.load(made.analyzer), places).save(made._path)
+        return made
+
+    @cached_property
+    def document(self) -> Document:
+        """The document of the survey."""
+        return Document.load(self._path)
+
+    def start(self, *, close_with: int | None = None) -> None:
+        """Start both processes, and wait until they answer."""
+        ports = json.loads(self._ports.read_text())
+        closing = [] if close_with is None else ["--close-with", str(close_with)]
+        self._run("analyzer", "serve", str(self.analyzer), "--survey", str(self._path),
+                  "--port", str(ports["analyzer"]))  # fmt: skip
+        self._run("shuffler", "serve", "--survey", str(self._path),
+                  "--store", str(self.shuffler_store), "--port", str(ports["shuffler"]),
+                  "--token-file", str(self.analyzer / "token"), *closing)  # fmt: skip
+        for role, port in ports.items():
+            self.until(lambda port=port: results_at(f"http://127.0.0.1:{port}/readyz", ""), role)
+
+    def until(self, ask: Callable[[], dict[str, Any]], role: str = "") -> dict[str, Any]:
+        """The first answer of a service that is starting or counting."""
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            try:
+                return ask()
+            except (Unavailable, NoResults):
+                if time.monotonic() > deadline:
+                    raise
+            if role and self._processes[role].poll() is not None:
+                raise UnreadableData(f"the {role} must start, got: {self._last_words(role)}")
+            time.sleep(0.1)
+
+    def results(self) -> dict[str, Any]:
+        """The results, from the running analyzer."""
+        digest, place = self.document.digest, self.document.addresses.analyzer
+        token = (self.analyzer / "token").read_text().strip()
+        return results_at(f"{place}/surveys/{digest}/results", token)
+
+    def stop(self) -> None:
+        """Stop both processes."""
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
+            process.wait(_SECONDS)
+        self._processes = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def _run(self, role: str, *words: str) -> None:
+        # All people of a demonstration or of a class have the same address.
+        environment = {**os.environ, "HEADCOUNT_SHUFFLER_BURST": "1000000"}
+        with self._log(role).open("wb") as log:
+            self._processes[role] = subprocess.Popen(
+                [sys.executable, "-m", "headcount", role, *words],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+            )  # fmt: skip
+
+    def _log(self, role: str) -> Path:
+        return self.folder / f"{role}.log"
+
+    def _last_words(self, role: str) -> str:
+        lines = self._log(role).read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "nothing in its log"
+
+
+def free_port() -> int:
+    """A port on loopback that nobody uses at the moment."""
+    while True:
+        port = secrets.choice(_PORTS)
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
+
+
+def _headcount(*words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "headcount", *words], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise UnreadableData(f"headcount {words[0]} must succeed: {done.stderr.strip()}")
