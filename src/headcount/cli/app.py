@@ -39,6 +39,10 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
         "--out report.html",
         "headcount audit mine.py:lie --epsilon 1.2 --dataset 0 --neighbor 1",
     ),
+    "console": (
+        "headcount console surveys",
+        "headcount console --class survey.toml --address https://survey.example",
+    ),
     "report": ("headcount report questions.toml town.csv --out report.html",),
     "demo": ("headcount demo --out demo.svg",),
 }

@@ -46,6 +46,7 @@ from headcount.randomness.sources import SecureSource
 Clock: TypeAlias = Callable[[], float]  # seconds since 1970
 Outcome: TypeAlias = Literal["stored", "seen before"] | Refused
 _PART = 2**20  # bytes of a batch in one row
+_COARSE = 10  # numbers of responses that everybody sees are rounded at least this much
 
 
 class Sent(NamedTuple):
@@ -70,6 +71,18 @@ class Status:
     closes_at: float | None
     closes_with: int | None
     overdue: bool  # it should be closed, but too few people have answered
+
+    @property
+    def coarse(self) -> int:
+        """The number of responses, rounded down to tenths of the minimum, and at least to tens. An
+        exact number would show everybody when each response came.
+        """
+        return self.responses // self.step * self.step
+
+    @property
+    def step(self) -> int:
+        """The steps in which everybody sees the number of responses."""
+        return max(_COARSE, self.least_people // 10)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

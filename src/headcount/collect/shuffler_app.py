@@ -23,7 +23,6 @@ from headcount.collect.shuffler import Clock, Outcome, Sent, Shuffler, Status
 from headcount.core.errors import HeadcountError
 
 _MOST_TOGETHER = 512  # responses in one transaction
-_COARSE = 10  # numbers of responses that everybody sees are rounded at least this much
 _LONGEST = 15.0  # the most seconds between two looks, if the analyzer cannot be reached
 
 
@@ -124,7 +123,7 @@ def shuffler_app(
 
     async def status(request: Request) -> Response:
         found = await asyncio.to_thread(shuffler.status, request.path_params["digest"])
-        return JSONResponse({**found.to_dict(), "responses": _coarse(found)})
+        return JSONResponse({**found.to_dict(), "responses": found.coarse})
 
     async def _document(request: Request) -> Document:
         digest = request.path_params["digest"]
@@ -148,14 +147,6 @@ def shuffler_app(
     return app
 
 
-def _coarse(status: Status) -> int:
-    """The number of responses, rounded down to tenths of the minimum, and at least to tens. An
-    exact number would show everybody when each response came.
-    """
-    step = max(_COARSE, status.least_people // 10)
-    return status.responses // step * step
-
-
 def _metrics(shuffler: Shuffler, attempts: Attempts) -> str:
     found: dict[str, Status] = {}
     for digest in shuffler.surveys():
@@ -163,7 +154,7 @@ def _metrics(shuffler: Shuffler, attempts: Attempts) -> str:
             found[digest] = shuffler.status(digest)
     return "".join(
         (
-            metric("headcount_responses", "gauge", {at: _coarse(one) for at, one in found.items()}),
+            metric("headcount_responses", "gauge", {at: one.coarse for at, one in found.items()}),
             metric("headcount_overdue", "gauge", {at: one.overdue for at, one in found.items()}),
             metric("headcount_not_forwarded", "gauge",
                    {at: one.state == "closed" for at, one in found.items()}),

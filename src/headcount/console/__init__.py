@@ -1,0 +1,1 @@
+"""The researcher's pages: plan a survey, open it, watch it, close it, and read its results."""

@@ -1,0 +1,430 @@
+"""The researcher's pages as HTML."""
+
+import io
+import math
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import segno
+
+from headcount.console import texts
+from headcount.console.form import QUESTIONS
+from headcount.console.html import (
+    actions,
+    asking,
+    at,
+    button,
+    card,
+    choices,
+    field,
+    form,
+    h1,
+    h2,
+    hidden,
+    items,
+    link,
+    p,
+    page,
+    problem,
+    radios,
+    text_area,
+    wrong_line,
+)
+from headcount.console.surveys import Folder, Round
+from headcount.core.budget import Trust
+from headcount.core.errors import HeadcountError
+from headcount.core.table import counted_people, short
+from headcount.plot.collected_page import collected_body
+from headcount.plot.survey_pages import margins, odds_drawn, seen
+from headcount.survey.plan import SurveyPlan
+
+# The steps of the slider.
+EPSILONS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0)
+DOWNLOADS = {"html": "HTML", "json": "JSON", "parquet": "Parquet"}
+
+
+def sign_in(error: str = "") -> str:
+    """The page that asks for the token."""
+    said = f'<div class="problems" role="alert">{p(error)}</div>' if error else ""
+    return page(
+        texts.SIGN_IN,
+        h1(texts.SIGN_IN),
+        said,
+        p(texts.SIGN_IN_WHY),
+        form("/token", "", field("token", texts.TOKEN, kind="password",
+                                 more='autocomplete="off" required'),
+             actions(button(texts.SIGN_IN))),
+    )  # fmt: skip
+
+
+def surveys(folder: Folder) -> str:
+    """The list of all surveys."""
+    rows = []
+    for name in folder.names():
+        last = folder.round(name)
+        state = "draft" if last is None else last.state
+        try:
+            title = folder.survey(name).title or name
+        except HeadcountError:
+            title = texts.NOT_A_SURVEY
+        words = f'<span class="tag {state}">{texts.STATES[state]}</span>'
+        rows.append(f"<span>{link(at(name), name)} {p(title, 'note')}</span>{words}")
+    return page(
+        texts.SURVEYS,
+        h1(texts.SURVEYS),
+        p(texts.FOLDER.format(place=folder.place.resolve()), "note"),
+        items(rows) if rows else p(texts.NO_SURVEYS),
+        actions(link("/new", texts.NEW, "button primary"), link("/form", texts.NEW_FORM, "button")),
+    )
+
+
+def editor(
+    stamp: str, name: str, text: str, *, new: bool, error: HeadcountError | None = None
+) -> str:
+    """The page on which a survey file is written."""
+    title = texts.NEW if new else texts.EDITING.format(name=name)
+    target = "/new" if new else at(name, "edit")
+    named = (
+        field("name", texts.NAME, value=name,
+              more='required pattern="[A-Za-z0-9][A-Za-z0-9_\\-]*" maxlength="64"')
+        + p(texts.NAME_HELP, "help")
+        if new else ""
+    )  # fmt: skip
+    upload = (
+        f'<div class="field"><label for="upload">{texts.UPLOAD}</label>'
+        '<input id="upload" type="file" accept=".toml,text/plain"></div>'
+    )
+    return page(
+        title,
+        h1(title),
+        problem(error) if error else "",
+        form(
+            target,
+            stamp,
+            named,
+            upload,
+            text_area("text", texts.FILE, text, wrong_line(error) if error else ""),
+            p(texts.FILE_HELP, "help") if new and not error else "",
+            actions(button(texts.SAVE)),
+        ),
+    )
+
+
+def survey_form(stamp: str, error: HeadcountError | None = None) -> str:
+    """A form for a survey of a few questions."""
+    asked = "".join(
+        f"<fieldset><legend>{texts.FORM_QUESTION.format(number=number)}</legend>"
+        + field(f"text{number}", texts.FORM_TEXT, more='class="wide"')
+        + choices(f"kind{number}", texts.FORM_KIND, texts.FORM_KINDS)
+        + field(f"choices{number}", texts.FORM_CHOICES, more='class="wide"')
+        + f'<label class="option"><input type="checkbox" name="optional{number}" value="yes">'
+        f"<span>{texts.FORM_OPTIONAL}</span></label></fieldset>"
+        for number in range(1, QUESTIONS + 1)
+    )
+    return page(
+        texts.FORM_TITLE,
+        h1(texts.FORM_TITLE),
+        problem(error) if error else "",
+        p(texts.FORM_HELP),
+        form(
+            "/form",
+            stamp,
+            field("title", texts.FORM_TITLE_FIELD, more='class="wide" required'),
+            field("introduction", texts.FORM_INTRODUCTION, more='class="wide"'),
+            field("contact", texts.FORM_CONTACT),
+            field("least_people", texts.FORM_PEOPLE, value="100", kind="number", more='min="1"'),
+            p(texts.FORM_PEOPLE_HELP, "help"),
+            radios("trust", texts.FORM_TRUST, texts.FORM_TRUSTS, "shuffle"),
+            asked,
+            actions(button(texts.FORM_NEXT)),
+        ),
+    )
+
+
+# The plan -------------------------------------------------------------------------------------
+
+
+def plan_page(
+    stamp: str,
+    name: str,
+    plan: SurveyPlan,
+    *,
+    own: float,
+    last: Round | None,
+    margin: float | None = None,
+    error: HeadcountError | None = None,
+) -> str:
+    """The plan. `own` is the epsilon of the file, and `margin` is what was asked for, in points."""
+    survey = plan.survey
+    return page(
+        survey.title or name,
+        h1(survey.title or name),
+        p(survey.introduction, "lead") if survey.introduction else "",
+        problem(error) if error else "",
+        _how_exact(name, plan, margin if error is None else None),
+        _slider(name, plan, own),
+        _use(stamp, name, plan, own) if last is None else "",
+        h2(texts.MARGINS),
+        p(texts.MARGINS_HELP.format(people=counted_people(plan.users))),
+        f'<div id="margins">{margins(plan)}</div>',
+        h2(texts.ODDS),
+        f'<p class="strong" id="odds-shown">{plan.odds.sentence}</p>',
+        odds_drawn(plan.odds),
+        h2(texts.SEES),
+        seen(plan.seen),
+        p(plan.relies_on),
+        _opening(stamp, name, plan, own, last),
+        actions(
+            link("/", texts.HOME, "button"),
+            link(at(name, "edit"), texts.EDIT, "button") if last is None else "",
+        ),
+    )
+
+
+def _how_exact(name: str, plan: SurveyPlan, margin: float | None) -> str:
+    found = ""
+    if margin is not None:
+        words = texts.NEEDED.format(
+            margin=short(margin), people=counted_people(plan.users), epsilon=epsilon_text(plan)
+        )
+        found = f'<div class="answer">{p(words, "strong")}{p(plan.odds.sentence)}</div>'
+    asked = field(
+        "margin", texts.MARGIN, value="" if margin is None else short(margin), kind="number",
+        more='min="0.1" max="50" step="any" inputmode="decimal" required',
+    )  # fmt: skip
+    return card(
+        h2(texts.HOW_EXACT),
+        p(texts.HOW_EXACT_HELP),
+        asking(at(name, "plan"),
+               f'<div class="row">{asked}{actions(button(texts.ASK_MARGIN))}</div>'),
+        found,
+    )  # fmt: skip
+
+
+def _slider(name: str, plan: SurveyPlan, own: float) -> str:
+    epsilon = plan.survey.budget.epsilon
+    step = min(range(len(EPSILONS)), key=lambda one: abs(math.log(EPSILONS[one] / epsilon)))
+    return card(
+        h2(texts.SLIDER),
+        asking(
+            at(name, "plan"),
+            f'<label for="step">{texts.SLIDER_LABEL}</label>'
+            f'<input id="step" name="step" type="range" min="0" max="{len(EPSILONS) - 1}" '
+            f'value="{step}" aria-valuetext="{epsilon_text(plan)}" '
+            f'data-margins="{at(name, "margins")}">'
+            f'<div class="ends"><span>← {texts.STRONGER}</span><span>{texts.EXACTER} →</span></div>'
+            f'<p><output id="epsilon-shown" for="step">'
+            f"{texts.SHOWN_FOR.format(epsilon=epsilon_text(plan))}</output> "
+            f'<span class="note">{texts.NOW.format(epsilon=short(own))}</span></p>',
+            actions(button(texts.SHOW, primary=False)),
+        ),
+    )
+
+
+def _use(stamp: str, name: str, plan: SurveyPlan, own: float) -> str:
+    """A button that writes the shown epsilon into the file."""
+    epsilon = plan.survey.budget.epsilon
+    changed = form(
+        at(name, "epsilon"),
+        stamp,
+        hidden("epsilon", f"{epsilon:.10g}"),
+        button(texts.USE.format(epsilon=epsilon_text(plan))),
+    )
+    return f'<div id="use-epsilon"{" hidden" if epsilon == own else ""}>{changed}</div>'
+
+
+def margins_data(plan: SurveyPlan, own: float) -> dict[str, object]:
+    """What changes on the page of a plan when the slider moves."""
+    epsilon = plan.survey.budget.epsilon
+    return {
+        "epsilon": epsilon_text(plan),
+        "shown": texts.SHOWN_FOR.format(epsilon=epsilon_text(plan)),
+        "use": texts.USE.format(epsilon=epsilon_text(plan)),
+        "used": epsilon == own,
+        "margins": [one.shown for one in (*plan.answers, *plan.tables)],
+        "odds": plan.odds.sentence,
+    }
+
+
+def epsilon_text(plan: SurveyPlan) -> str:
+    return short(plan.survey.budget.epsilon)
+
+
+def _opening(stamp: str, name: str, plan: SurveyPlan, own: float, last: Round | None) -> str:
+    if last is not None and last.state in ("open", "counting"):
+        return ""
+    local = plan.survey.trust == Trust.LOCAL
+    warning = p(texts.SAME_MACHINE_LOCAL, "note") if local else p(texts.SAME_MACHINE, "warning")
+    used = texts.NOW.format(epsilon=short(own))
+    return (
+        h2(texts.OPEN if last is None else texts.AGAIN)
+        + (p(texts.AGAIN_HELP) if last is not None else "")
+        + warning
+        + card(
+            p(f"{texts.OPEN_HELP} {used}"),
+            form(at(name, "open"), stamp,
+                 radios("admission", texts.ADMISSION, texts.ADMISSIONS, "codes"),
+                 button(texts.OPEN)),
+        )
+        + card(
+            h2(texts.CLASS),
+            p(texts.CLASS_HELP),
+            form(at(name, "open"), stamp, hidden("admission", "open"), hidden("class", "yes"),
+                 button(texts.CLASS_OPEN, primary=False)),
+        )
+    )  # fmt: skip
+
+
+# Collecting -----------------------------------------------------------------------------------
+
+
+def collecting(stamp: str, name: str, found: Round) -> str:
+    """The link, the number of responses, and what can be done while people answer."""
+    document, address = found.document, found.address
+    codes = ""
+    if document.admission == "codes":
+        codes = card(
+            h2(texts.CODES),
+            p(texts.CODES_HELP),
+            form(at(name, "codes"), stamp, '<div class="row">',
+                 field("count", texts.CODES_COUNT, value=str(document.least_people),
+                       kind="number", more='min="1" max="100000" required'),
+                 actions(button(texts.CODES_GET)), "</div>"),
+        )  # fmt: skip
+    shared = p(texts.SAME_MACHINE, "warning") if document.trust is Trust.SHUFFLE else ""
+    return page(
+        document.title or name,
+        h1(document.title or name),
+        p(texts.COLLECTING, "lead"),
+        shared,
+        f'<section class="card collect">{_qr(name)}<div>',
+        *count(name, found),
+        p(texts.LINK, "strong"),
+        f"<p>{link(address, address)}</p>",
+        p(texts.ONLY_HERE, "warning") if only_here(address) else "",
+        "</div></section>",
+        codes,
+        card(
+            h2(texts.CLOSE),
+            p(texts.CLOSE_HELP),
+            form(at(name, "close"), stamp, button(texts.CLOSE)),
+        ),
+        f"<details><summary>{texts.DESTROY}</summary>{p(texts.DESTROY_HELP)}",
+        form(at(name, "destroy"), stamp, button(texts.DESTROY_SURE, primary=False)),
+        "</details>",
+        actions(
+            link(at(name, "class"), texts.PROJECT, "button") if found.in_class else "",
+            link(at(name, "plan"), texts.PLAN, "button"),
+            link("/", texts.HOME, "button"),
+        ),
+    )
+
+
+def count(name: str, found: Round) -> Sequence[str]:
+    """The number of responses, and whether it is enough. A script keeps both up to date."""
+    data = status_data(found)
+    return (
+        f'<p class="count" aria-live="polite" data-status="{at(name, "status")}" '
+        f'data-state="{data["state"]}">{data["count"]}</p>',
+        f'<p id="minimum" class="{"note" if data["enough"] else "alarm"}">{data["minimum"]}</p>',
+        "" if found.in_class else p(texts.COUNT_NOTE, "note"),
+    )
+
+
+def status_data(found: Round) -> dict[str, object]:
+    """What a page shows about a round that is open. Only class mode shows the exact number."""
+    status = found.status
+    enough = status.responses >= status.least_people
+    if found.in_class:
+        exact = texts.COUNT_EXACT.format(count=f"{status.responses:,}")
+        words = texts.COUNT_ONE if status.responses == 1 else exact
+    elif status.coarse:
+        words = texts.COUNT_COARSE.format(count=f"{status.coarse:,}")
+    else:
+        words = texts.COUNT_FEW.format(step=f"{status.step:,}")
+    least = counted_people(status.least_people)
+    return {
+        "state": found.state,
+        "count": words,
+        "enough": enough,
+        "minimum": (texts.ENOUGH if enough else texts.BELOW).format(least=least),
+    }
+
+
+def projector(stamp: str, name: str, found: Round) -> str:
+    """Class mode: one QR code, one number, one button."""
+    document, address = found.document, found.address
+    return page(
+        document.title or name,
+        f"<div>{_qr(name)}</div><div>",
+        h1(document.title or name),
+        p(texts.SCAN, "lead"),
+        f"<p>{link(address, address)}</p>",
+        p(texts.ONLY_HERE, "warning") if only_here(address) else "",
+        *count(name, found),
+        form(at(name, "close"), stamp, hidden("class", "yes"), button(texts.CLASS_CLOSE)),
+        p(texts.SAME_MACHINE, "note") if document.trust is Trust.SHUFFLE else "",
+        f"<p>{link(at(name), texts.BACK)}</p></div>",
+        kind="class",
+    )
+
+
+def only_here(address: str) -> bool:
+    """Whether only this machine reaches an address."""
+    return urlsplit(address).hostname in ("127.0.0.1", "::1", "localhost")
+
+
+def _qr(name: str) -> str:
+    return f'<img class="qr" src="{at(name, "qr.svg")}" alt="{texts.SCAN}">'
+
+
+def qr(address: str) -> bytes:
+    """The QR code of an address, as SVG. It is black on white in the dark as well."""
+    out = io.BytesIO()
+    segno.make_qr(address, error="m").save(
+        out, kind="svg", light="#fff", border=4, omitsize=True, svgclass=None, lineclass=None
+    )
+    return out.getvalue()
+
+
+# Results --------------------------------------------------------------------------------------
+
+
+def counting(name: str, found: Round) -> str:
+    """The page between closing and results. It loads itself again."""
+    title = found.document.title or name
+    return page(
+        title, h1(title), p(texts.COUNTING, "lead"), p(texts.COUNTING_HELP, "note"), refresh=2
+    )
+
+
+def results(name: str, found: Round) -> str:
+    """The results as the analyzer stored them, with downloads."""
+    title = found.document.title or name
+    files = [
+        link(at(name, f"results.{ending}"), words, "button") for ending, words in DOWNLOADS.items()
+    ]
+    return page(
+        title,
+        h1(title),
+        collected_body(found.results or {}),
+        h2(texts.DOWNLOADS),
+        actions(*files),
+        actions(link(at(name, "plan"), texts.AGAIN, "button"), link("/", texts.HOME, "button")),
+    )
+
+
+def destroyed(name: str, found: Round) -> str:
+    title = found.document.title or name
+    return page(
+        title,
+        h1(title),
+        p(texts.DESTROYED),
+        actions(link(at(name, "plan"), texts.AGAIN, "button"), link("/", texts.HOME, "button")),
+    )
+
+
+def refused(error: HeadcountError) -> str:
+    return page(
+        texts.REFUSED, h1(texts.REFUSED), problem(error), actions(link("/", texts.HOME, "button"))
+    )

@@ -1,0 +1,103 @@
+// What the researcher's pages do by themselves: show margins while a slider moves, show the number
+// of responses, take the text of a file, and find the line of an error. All of it also works without
+// a script, by loading the page again.
+
+const get = async (address, signal) => {
+  const reply = await fetch(address, { headers: { Accept: "application/json" }, signal });
+  if (!reply.ok) throw new Error(String(reply.status));
+  return reply.json();
+};
+
+// A long computation says that it is under way.
+for (const form of document.querySelectorAll("form[data-busy]")) {
+  form.addEventListener("submit", () => {
+    const button = form.querySelector("button");
+    if (!button) return;
+    const said = document.createElement("p");
+    said.className = "note";
+    said.setAttribute("role", "status");
+    button.setAttribute("aria-disabled", "true");
+    form.append(said);
+    setTimeout(() => { said.textContent = form.dataset.busy; }, 400);
+  });
+}
+addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+
+// The slider
+const slider = document.querySelector("input[type=range][data-margins]");
+if (slider) {
+  const table = document.querySelector("#margins");
+  const output = document.querySelector("#epsilon-shown");
+  const odds = document.querySelector("#odds-shown");
+  const use = document.querySelector("#use-epsilon");
+  slider.form.querySelector("button").hidden = true;
+  let waiting = 0;
+  let asked = new AbortController();
+  const show = (found) => {
+    const cells = table.querySelectorAll("td.number");
+    found.margins.flat().forEach((text, place) => { cells[place].textContent = text; });
+    output.textContent = found.shown;
+    odds.textContent = found.odds;
+    use.querySelector("input[name=epsilon]").value = found.epsilon;
+    use.querySelector("button").textContent = found.use;
+    use.hidden = found.used;
+    slider.setAttribute("aria-valuetext", found.epsilon);
+  };
+  slider.addEventListener("input", () => {
+    clearTimeout(waiting);
+    asked.abort();
+    asked = new AbortController();
+    const { signal } = asked;
+    table.classList.add("busy");
+    waiting = setTimeout(async () => {
+      try {
+        show(await get(`${slider.dataset.margins}?step=${slider.value}`, signal));
+        table.classList.remove("busy");
+      } catch (error) {
+        if (error.name !== "AbortError") slider.form.requestSubmit();
+      }
+    }, 200);
+  });
+}
+
+// The number of responses
+const count = document.querySelector("[data-status]");
+if (count) {
+  const alarm = document.querySelector("#minimum");
+  const state = count.dataset.state;
+  const look = async () => {
+    try {
+      const found = await get(count.dataset.status);
+      if (found.state !== state) return location.reload();
+      if (count.textContent !== found.count) count.textContent = found.count;
+      if (alarm.textContent !== found.minimum) alarm.textContent = found.minimum;
+      alarm.className = found.enough ? "note" : "alarm";
+    } catch {
+      // The next look may succeed.
+    }
+    return setTimeout(look, 1000);
+  };
+  setTimeout(look, 1000);
+}
+
+// The text of a file
+const file = document.querySelector("input[type=file]");
+const text = document.querySelector("textarea");
+if (file && text) {
+  file.addEventListener("change", async () => {
+    if (!file.files.length) return;
+    text.value = await file.files[0].text();
+    const name = document.querySelector("#name");
+    if (name && !name.value) name.value = file.files[0].name.replace(/\.toml$/, "");
+  });
+}
+
+// The line of an error
+if (text && text.dataset.line) {
+  const lines = text.value.split("\n");
+  const line = Number(text.dataset.line);
+  const start = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+  text.focus();
+  text.setSelectionRange(start, start + (lines[line - 1] ?? "").length);
+  text.scrollTop = Math.max(0, (line - 6) * parseFloat(getComputedStyle(text).lineHeight));
+}
