@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from headcount.collect.http import log
 from headcount.collect.page_files import TYPES, page_file, policy
-from headcount.collect.refusals import NoResults, Refused, Unauthorized, UnknownSurvey
+from headcount.collect.refusals import NoResults, Refused, TooFewPeople, Unauthorized, UnknownSurvey
 from headcount.collect.settings import Settings
 from headcount.console import pages, texts
 from headcount.console.door import Door, form_fields
@@ -121,11 +121,12 @@ class Handlers:
             except HeadcountError as error:
                 return HTMLResponse(pages.editor(stamp, name, text, new=False, error=error), 400)
             return await self.plan(request)
-        return await asyncio.to_thread(_round_page, stamp, name, found, projected=False)
+        return await asyncio.to_thread(_round_page, request, stamp, found, pages.collecting)
 
     async def projector(self, request: Request) -> Response:
         stamp, name = self._door.stamp(request), request.path_params["name"]
-        return await asyncio.to_thread(_round_page, stamp, name, self._opened(name), projected=True)
+        found = self._opened(name)
+        return await asyncio.to_thread(_round_page, request, stamp, found, pages.projector)
 
     async def plan(self, request: Request) -> Response:
         stamp, name = self._door.stamp(request), request.path_params["name"]
@@ -146,14 +147,6 @@ class Handlers:
             200 if error is None else 400,
         )
 
-    async def margins(self, request: Request) -> Response:
-        self._door.stamp(request)
-        name = request.path_params["name"]
-        own = (await asyncio.to_thread(self._folder.survey, name)).budget.epsilon
-        step = _step(request.query_params.get("step", ""))
-        made = await asyncio.to_thread(self._folder.plan, name, step)
-        return JSONResponse(pages.margins_data(made, own))
-
     async def epsilon(self, request: Request) -> Response:
         name, fields = request.path_params["name"], await self._door.fields(request)
         chosen = _number("epsilon", fields.get("epsilon", ""), 0.001, 100)
@@ -171,8 +164,12 @@ class Handlers:
 
     async def close(self, request: Request) -> Response:
         name, fields = request.path_params["name"], await self._door.fields(request)
-        await asyncio.to_thread(self._opened(name).close)
-        return RedirectResponse(at(name, "class") if "class" in fields else at(name), 303)
+        back = at(name, "class") if "class" in fields else at(name)
+        try:
+            await asyncio.to_thread(self._opened(name).close)
+        except TooFewPeople:
+            back = f"{back}?few=yes"
+        return RedirectResponse(back, 303)
 
     async def destroy(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -233,7 +230,6 @@ def console_app(folder: Folder, token: str, *, once: bool) -> Console:
             Route(one, made.survey),
             Route(f"{one}/edit", made.edit, methods=["GET", "POST"]),
             Route(f"{one}/plan", made.plan),
-            Route(f"{one}/margins", made.margins),
             Route(f"{one}/class", made.projector),
             Route(f"{one}/status", made.status),
             Route(f"{one}/qr.svg", made.qr),
@@ -253,17 +249,16 @@ def console_app(folder: Folder, token: str, *, once: bool) -> Console:
     )
 
 
-def _round_page(stamp: str, name: str, found: Round, *, projected: bool) -> Response:
-    """The page of a round, which depends on its state."""
-    state = found.state
+def _round_page(request: Request, stamp: str, found: Round, shown: Callable[..., str]) -> Response:
+    """The page of a round, which depends on its state. `shown` is the page of an open round."""
+    name, state = request.path_params["name"], found.state
     if state == "results":
         return HTMLResponse(pages.results(name, found))
     if state == "counting":
         return HTMLResponse(pages.counting(name, found))
     if state == "destroyed":
         return HTMLResponse(pages.destroyed(name, found))
-    make = pages.projector if projected else pages.collecting
-    return HTMLResponse(make(stamp, name, found))
+    return HTMLResponse(shown(stamp, name, found, few="few" in request.query_params))
 
 
 def _saved(found: Round, ending: str) -> bytes:
@@ -325,7 +320,8 @@ async def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, Unauthorized):
         return HTMLResponse(pages.sign_in(error.message), error.http_status)
     status = error.http_status if isinstance(error, Refused) else 400
-    return HTMLResponse(pages.refused(error), status)
+    name = "" if status == 404 else request.path_params.get("name", "")
+    return HTMLResponse(pages.refused(error, at(name) if name else "/"), status)
 
 
 async def _not_routed(request: Request, error: Exception) -> Response:

@@ -112,15 +112,8 @@ def editor(
 
 def survey_form(stamp: str, error: HeadcountError | None = None) -> str:
     """A form for a survey of a few questions."""
-    asked = "".join(
-        f"<fieldset><legend>{texts.FORM_QUESTION.format(number=number)}</legend>"
-        + field(f"text{number}", texts.FORM_TEXT, more='class="wide"')
-        + choices(f"kind{number}", texts.FORM_KIND, texts.FORM_KINDS)
-        + field(f"choices{number}", texts.FORM_CHOICES, more='class="wide"')
-        + f'<label class="option"><input type="checkbox" name="optional{number}" value="yes">'
-        f"<span>{texts.FORM_OPTIONAL}</span></label></fieldset>"
-        for number in range(1, QUESTIONS + 1)
-    )
+    first = "".join(_asked(number) for number in range(1, 4))
+    others = "".join(_asked(number) for number in range(4, QUESTIONS + 1))
     return page(
         texts.FORM_TITLE,
         h1(texts.FORM_TITLE),
@@ -135,9 +128,22 @@ def survey_form(stamp: str, error: HeadcountError | None = None) -> str:
             field("least_people", texts.FORM_PEOPLE, value="100", kind="number", more='min="1"'),
             p(texts.FORM_PEOPLE_HELP, "help"),
             radios("trust", texts.FORM_TRUST, texts.FORM_TRUSTS, "shuffle"),
-            asked,
+            first,
+            f"<details><summary>{texts.FORM_MORE}</summary>{others}</details>",
             actions(button(texts.FORM_NEXT)),
         ),
+    )
+
+
+def _asked(number: int) -> str:
+    """The fields of one question."""
+    return (
+        f"<fieldset><legend>{texts.FORM_QUESTION.format(number=number)}</legend>"
+        + field(f"text{number}", texts.FORM_TEXT, more='class="wide"')
+        + choices(f"kind{number}", texts.FORM_KIND, texts.FORM_KINDS)
+        + field(f"choices{number}", texts.FORM_CHOICES, more='class="wide"')
+        + f'<label class="option"><input type="checkbox" name="optional{number}" value="yes">'
+        f"<span>{texts.FORM_OPTIONAL}</span></label></fieldset>"
     )
 
 
@@ -162,13 +168,12 @@ def plan_page(
         p(survey.introduction, "lead") if survey.introduction else "",
         problem(error) if error else "",
         _how_exact(name, plan, margin if error is None else None),
-        _slider(name, plan, own),
-        _use(stamp, name, plan, own) if last is None else "",
+        _slider(stamp, name, plan, own, last),
         h2(texts.MARGINS),
         p(texts.MARGINS_HELP.format(people=counted_people(plan.users))),
-        f'<div id="margins">{margins(plan)}</div>',
+        margins(plan),
         h2(texts.ODDS),
-        f'<p class="strong" id="odds-shown">{plan.odds.sentence}</p>',
+        p(plan.odds.sentence, "strong"),
         odds_drawn(plan.odds),
         h2(texts.SEES),
         seen(plan.seen),
@@ -201,49 +206,37 @@ def _how_exact(name: str, plan: SurveyPlan, margin: float | None) -> str:
     )  # fmt: skip
 
 
-def _slider(name: str, plan: SurveyPlan, own: float) -> str:
+def _slider(stamp: str, name: str, plan: SurveyPlan, own: float, last: Round | None) -> str:
     epsilon = plan.survey.budget.epsilon
     step = min(range(len(EPSILONS)), key=lambda one: abs(math.log(EPSILONS[one] / epsilon)))
+    said = texts.SHOWN_FOR.format(epsilon=epsilon_text(plan))
+    if epsilon != own:
+        said = f"{said} {texts.NOW.format(epsilon=short(own))}"
     return card(
         h2(texts.SLIDER),
+        # After loading, the browser goes back to the slider.
         asking(
-            at(name, "plan"),
+            f"{at(name, 'plan')}#step",
             f'<label for="step">{texts.SLIDER_LABEL}</label>'
             f'<input id="step" name="step" type="range" min="0" max="{len(EPSILONS) - 1}" '
-            f'value="{step}" aria-valuetext="{epsilon_text(plan)}" '
-            f'data-margins="{at(name, "margins")}">'
-            f'<div class="ends"><span>← {texts.STRONGER}</span><span>{texts.EXACTER} →</span></div>'
-            f'<p><output id="epsilon-shown" for="step">'
-            f"{texts.SHOWN_FOR.format(epsilon=epsilon_text(plan))}</output> "
-            f'<span class="note">{texts.NOW.format(epsilon=short(own))}</span></p>',
+            f'value="{step}" aria-valuetext="{epsilon_text(plan)}">'
+            f'<div class="ends"><span>← {texts.STRONGER}</span>'
+            f"<span>{texts.EXACTER} →</span></div>",
+            p(said, "strong"),
             actions(button(texts.SHOW, primary=False)),
         ),
+        _use(stamp, name, plan) if last is None and epsilon != own else "",
     )
 
 
-def _use(stamp: str, name: str, plan: SurveyPlan, own: float) -> str:
+def _use(stamp: str, name: str, plan: SurveyPlan) -> str:
     """A button that writes the shown epsilon into the file."""
-    epsilon = plan.survey.budget.epsilon
-    changed = form(
+    return form(
         at(name, "epsilon"),
         stamp,
-        hidden("epsilon", f"{epsilon:.10g}"),
+        hidden("epsilon", f"{plan.survey.budget.epsilon:.10g}"),
         button(texts.USE.format(epsilon=epsilon_text(plan))),
     )
-    return f'<div id="use-epsilon"{" hidden" if epsilon == own else ""}>{changed}</div>'
-
-
-def margins_data(plan: SurveyPlan, own: float) -> dict[str, object]:
-    """What changes on the page of a plan when the slider moves."""
-    epsilon = plan.survey.budget.epsilon
-    return {
-        "epsilon": epsilon_text(plan),
-        "shown": texts.SHOWN_FOR.format(epsilon=epsilon_text(plan)),
-        "use": texts.USE.format(epsilon=epsilon_text(plan)),
-        "used": epsilon == own,
-        "margins": [one.shown for one in (*plan.answers, *plan.tables)],
-        "odds": plan.odds.sentence,
-    }
 
 
 def epsilon_text(plan: SurveyPlan) -> str:
@@ -253,15 +246,19 @@ def epsilon_text(plan: SurveyPlan) -> str:
 def _opening(stamp: str, name: str, plan: SurveyPlan, own: float, last: Round | None) -> str:
     if last is not None and last.state in ("open", "counting"):
         return ""
+    if plan.survey.budget.epsilon != own:
+        words = texts.OPEN_LATER.format(epsilon=epsilon_text(plan), own=short(own))
+        back = link(at(name, "plan"), texts.USE.format(epsilon=short(own)), "button")
+        again = _use(stamp, name, plan) if last is None else ""
+        return h2(texts.OPEN) + card(p(words), f'<div class="row">{again}{back}</div>')
     local = plan.survey.trust == Trust.LOCAL
     warning = p(texts.SAME_MACHINE_LOCAL, "note") if local else p(texts.SAME_MACHINE, "warning")
-    used = texts.NOW.format(epsilon=short(own))
     return (
         h2(texts.OPEN if last is None else texts.AGAIN)
         + (p(texts.AGAIN_HELP) if last is not None else "")
         + warning
         + card(
-            p(f"{texts.OPEN_HELP} {used}"),
+            p(texts.OPEN_HELP.format(epsilon=short(own))),
             form(at(name, "open"), stamp,
                  radios("admission", texts.ADMISSION, texts.ADMISSIONS, "codes"),
                  button(texts.OPEN)),
@@ -278,8 +275,10 @@ def _opening(stamp: str, name: str, plan: SurveyPlan, own: float, last: Round | 
 # Collecting -----------------------------------------------------------------------------------
 
 
-def collecting(stamp: str, name: str, found: Round) -> str:
-    """The link, the number of responses, and what can be done while people answer."""
+def collecting(stamp: str, name: str, found: Round, *, few: bool) -> str:
+    """The link, the number of responses, and what can be done while people answer. `few` says that
+    closing was refused.
+    """
     document, address = found.document, found.address
     codes = ""
     if document.admission == "codes":
@@ -291,17 +290,17 @@ def collecting(stamp: str, name: str, found: Round) -> str:
                        kind="number", more='min="1" max="100000" required'),
                  actions(button(texts.CODES_GET)), "</div>"),
         )  # fmt: skip
-    shared = p(texts.SAME_MACHINE, "warning") if document.trust is Trust.SHUFFLE else ""
     return page(
         document.title or name,
         h1(document.title or name),
         p(texts.COLLECTING, "lead"),
-        shared,
+        _too_few(found) if few else "",
+        _shared(found, "warning"),
         f'<section class="card collect">{_qr(name)}<div>',
         *count(name, found),
         p(texts.LINK, "strong"),
         f"<p>{link(address, address)}</p>",
-        p(texts.ONLY_HERE, "warning") if only_here(address) else "",
+        p(texts.ONLY_HERE, "note") if only_here(address) else "",
         "</div></section>",
         codes,
         card(
@@ -351,7 +350,7 @@ def status_data(found: Round) -> dict[str, object]:
     }
 
 
-def projector(stamp: str, name: str, found: Round) -> str:
+def projector(stamp: str, name: str, found: Round, *, few: bool) -> str:
     """Class mode: one QR code, one number, one button."""
     document, address = found.document, found.address
     return page(
@@ -359,14 +358,25 @@ def projector(stamp: str, name: str, found: Round) -> str:
         f"<div>{_qr(name)}</div><div>",
         h1(document.title or name),
         p(texts.SCAN, "lead"),
-        f"<p>{link(address, address)}</p>",
-        p(texts.ONLY_HERE, "warning") if only_here(address) else "",
+        f'<p class="note">{link(address, address)}</p>',
         *count(name, found),
+        _too_few(found) if few else "",
         form(at(name, "close"), stamp, hidden("class", "yes"), button(texts.CLASS_CLOSE)),
-        p(texts.SAME_MACHINE, "note") if document.trust is Trust.SHUFFLE else "",
+        p(texts.ONLY_HERE, "note") if only_here(address) else "",
+        _shared(found, "note"),
         f"<p>{link(at(name), texts.BACK)}</p></div>",
         kind="class",
     )
+
+
+def _too_few(found: Round) -> str:
+    least = counted_people(found.document.least_people)
+    return f'<div class="problems" role="alert">{p(texts.TOO_FEW.format(least=least))}</div>'
+
+
+def _shared(found: Round, kind: str) -> str:
+    """The warning that one machine has both roles."""
+    return p(texts.SAME_MACHINE_NOW, kind) if found.document.trust is Trust.SHUFFLE else ""
 
 
 def only_here(address: str) -> bool:
@@ -424,7 +434,11 @@ def destroyed(name: str, found: Round) -> str:
     )
 
 
-def refused(error: HeadcountError) -> str:
+def refused(error: HeadcountError, back: str = "/") -> str:
+    """What went wrong, with a link to the page `back`."""
     return page(
-        texts.REFUSED, h1(texts.REFUSED), problem(error), actions(link("/", texts.HOME, "button"))
+        texts.REFUSED,
+        h1(texts.REFUSED),
+        problem(error),
+        actions(link(back, texts.HOME if back == "/" else texts.BACK, "button")),
     )

@@ -32,7 +32,7 @@ STATES = {
 NAME = "Name of the file"
 NAME_HELP = "Letters, digits, - and _. The file gets the ending .toml."
 FILE = "Survey file"
-FILE_HELP = "This is an example. Everything after a # is a comment."
+FILE_HELP = "Change whatever you like. Everything after a # is a comment."
 UPLOAD = "Take the text of a file on this device"
 SAVE = "Check and save"
 EDIT = "Edit the file"
@@ -67,6 +67,7 @@ FORM_KINDS = {
     "scale": "a scale from 1 to 5",
 }
 FORM_CHOICES = "Choices, separated by commas"
+FORM_MORE = "More questions"
 FORM_OPTIONAL = "People may skip it"
 
 # The plan
@@ -101,13 +102,21 @@ ODDS = "What the promise means"
 # Opening
 OPEN = "Open the survey"
 OPEN_HELP = (
-    "Opening makes a key and the document that everybody gets. The questions and the protection "
-    "cannot be changed afterwards."
+    "Opening makes a key and the document that everybody gets. The questions and the protection, "
+    "ε = {epsilon}, cannot be changed afterwards."
+)
+OPEN_LATER = (
+    "This page shows the numbers for ε = {epsilon}, but the survey file says ε = {own}. Choose one "
+    "of them. Then you can open the survey."
 )
 SAME_MACHINE = (
     "Warning: the shuffler and the analyzer will both run on this machine. Whoever runs this "
     "machine can link answers to people. Use this to try things out, in class, or if people trust "
     "you. Otherwise, two organizations must run the two services."
+)
+SAME_MACHINE_NOW = (
+    "Warning: the shuffler and the analyzer both run on this machine. Whoever runs this machine "
+    "can link answers to people."
 )
 SAME_MACHINE_LOCAL = "Both services will run on this machine. In local trust, this is fine."
 ADMISSION = "Who may answer?"
@@ -138,6 +147,10 @@ COUNT_FEW = "fewer than {step} responses"
 COUNT_NOTE = "The number is rounded down, so that nobody learns when somebody answered."
 BELOW = "Below the minimum of {least}: nothing can be analyzed yet."
 ENOUGH = "The minimum of {least} is reached."
+TOO_FEW = (
+    "At least {least} must answer before this survey can be closed. Wait for more people, or go "
+    "back to the survey and destroy the responses."
+)
 CODES = "Invitation codes"
 CODES_HELP = (
     "The file has one link for each person. Only hashes of the codes are stored, so keep the file."

@@ -50,8 +50,8 @@ footer {{ margin: 3em 0 1em; font-size: 0.85em; }}
 .warning {{ background: #fdecea; color: #7a1c12; border-radius: 8px; padding: 0.8em 1em; }}
 @media (max-width: 32em) {{
   .bars tr {{ display: flex; flex-wrap: wrap; padding: 0.25em 0; }}
-  .bars td:first-child {{ order: 1; flex: 1; padding-right: 0.5em; }}
-  .bars td:last-child {{ order: 2; width: auto; }}
+  .bars td:first-child {{ order: 1; flex: 1 1 auto; padding-right: 0.5em; }}
+  .bars td:last-child {{ order: 2; width: auto; white-space: normal; }}
   .bars td:nth-child(2) {{ order: 3; width: 100%; padding-right: 0; }}
   .stack thead {{ display: none; }} .stack tr {{ display: block; padding: 0.5em 0; }}
   .stack td, .wide.stack .number {{ display: block; width: auto; text-align: left;

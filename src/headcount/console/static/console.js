@@ -1,12 +1,6 @@
-// What the researcher's pages do by themselves: show margins while a slider moves, show the number
-// of responses, take the text of a file, and find the line of an error. All of it also works without
-// a script, by loading the page again.
-
-const get = async (address, signal) => {
-  const reply = await fetch(address, { headers: { Accept: "application/json" }, signal });
-  if (!reply.ok) throw new Error(String(reply.status));
-  return reply.json();
-};
+// What the researcher's pages do by themselves: show the plan of a slider, show the number of
+// responses, take the text of a file, and find the line of an error. Without a script, the pages have
+// to be loaded again by hand.
 
 // A long computation says that it is under way.
 for (const form of document.querySelectorAll("form[data-busy]")) {
@@ -23,40 +17,14 @@ for (const form of document.querySelectorAll("form[data-busy]")) {
 }
 addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
-// The slider
-const slider = document.querySelector("input[type=range][data-margins]");
+// The slider shows its plan when it rests.
+const slider = document.querySelector("input[type=range]");
 if (slider) {
-  const table = document.querySelector("#margins");
-  const output = document.querySelector("#epsilon-shown");
-  const odds = document.querySelector("#odds-shown");
-  const use = document.querySelector("#use-epsilon");
-  slider.form.querySelector("button").hidden = true;
+  slider.form.querySelector(".actions").hidden = true;
   let waiting = 0;
-  let asked = new AbortController();
-  const show = (found) => {
-    const cells = table.querySelectorAll("td.number");
-    found.margins.flat().forEach((text, place) => { cells[place].textContent = text; });
-    output.textContent = found.shown;
-    odds.textContent = found.odds;
-    use.querySelector("input[name=epsilon]").value = found.epsilon;
-    use.querySelector("button").textContent = found.use;
-    use.hidden = found.used;
-    slider.setAttribute("aria-valuetext", found.epsilon);
-  };
   slider.addEventListener("input", () => {
     clearTimeout(waiting);
-    asked.abort();
-    asked = new AbortController();
-    const { signal } = asked;
-    table.classList.add("busy");
-    waiting = setTimeout(async () => {
-      try {
-        show(await get(`${slider.dataset.margins}?step=${slider.value}`, signal));
-        table.classList.remove("busy");
-      } catch (error) {
-        if (error.name !== "AbortError") slider.form.requestSubmit();
-      }
-    }, 200);
+    waiting = setTimeout(() => slider.form.requestSubmit(), 600);
   });
 }
 
@@ -67,7 +35,7 @@ if (count) {
   const state = count.dataset.state;
   const look = async () => {
     try {
-      const found = await get(count.dataset.status);
+      const found = await (await fetch(count.dataset.status)).json();
       if (found.state !== state) return location.reload();
       if (count.textContent !== found.count) count.textContent = found.count;
       if (alarm.textContent !== found.minimum) alarm.textContent = found.minimum;
