@@ -1,7 +1,6 @@
 """`headcount analyzer`: open mixed messages, count them, and show the results."""
 
 import os
-import secrets
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +24,7 @@ from headcount.core.table import Table, short
 from headcount.ledger.ledger import Ledger
 from headcount.plot import collected_page
 
-TOKEN, STORE = "token", "analyzer.db"
+STORE = "analyzer.db"
 Folder = Annotated[
     Path, typer.Argument(help="The analyzer's folder, with its key.", metavar="FOLDER")
 ]
@@ -69,9 +68,7 @@ def init(
             hint="set HEADCOUNT_PASSPHRASE, or give --passphrase-file or --no-passphrase",
         )
     public = keys.create(folder, passphrase)
-    made = os.open(folder / TOKEN, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(made, "w") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
+    keys.create_token(folder)
     if passphrase is None:
         messages.print(
             "WARNING: the key has no passphrase. Whoever can read private.pem can open messages.",
@@ -81,7 +78,7 @@ def init(
         public.to_dict,
         lambda saved: console.print(
             f"key: {public.id}\nfor surveys: {folder / keys.PUBLIC}\n"
-            f"for the shuffler: {folder / TOKEN}",
+            f"for the shuffler: {folder / keys.TOKEN}",
             soft_wrap=True,
         ),
         as_json=as_json,
@@ -111,7 +108,7 @@ def serve(
 
     chosen = AnalyzerSettings.load(
         settings, host=host, port=port, store=store, processes=processes,
-        publish=publish, ledger=ledger, dataset=dataset, token=token_in(folder / TOKEN),
+        publish=publish, ledger=ledger, dataset=dataset, token=token_in(folder / keys.TOKEN),
     )  # fmt: skip
     documents = [Document.load(path) for path in survey or []]
     made = Analyzer(

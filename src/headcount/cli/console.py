@@ -96,8 +96,11 @@ def console(
             surveys.resume()
         shown = f"[{host}]" if ":" in host else host
         opening = f"?token={token}&to={quote(target)}" if given is None else ""
-        terminal.print(f"open: http://{shown}:{port}/{opening}", soft_wrap=True)
-        serve(console_app(surveys, token, once=given is None), settings)
+        serve(
+            console_app(surveys, token, once=given is None),
+            settings,
+            lambda taken: terminal.print(f"open: http://{shown}:{taken}/{opening}", soft_wrap=True),
+        )
     finally:
         surveys.stop()
 

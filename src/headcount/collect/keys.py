@@ -9,6 +9,7 @@ somebody kept can then never be opened.
 import hashlib
 import json
 import os
+import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from headcount.core.errors import InvalidParameter, UnreadableData
 from headcount.core.writing import json_text, write_file
 
 State: TypeAlias = Literal["pending", "active", "destroyed"]
-PUBLIC, PRIVATE = "key.json", "private.pem"
+PUBLIC, PRIVATE, TOKEN = "key.json", "private.pem", "token"
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,13 @@ class PublicKey:
     def load(cls, path: Path) -> "PublicKey":
         """The public key in `key.json`. `path` is this file or its folder."""
         return cls.from_dict(_contents(path / PUBLIC if path.is_dir() else path))
+
+
+def create_token(folder: Path) -> None:
+    """Make the token that the shuffler and the analyzer share. Only the owner can read it."""
+    made = os.open(folder / TOKEN, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(made, "w") as file:
+        file.write(secrets.token_urlsafe(32) + "\n")
 
 
 def create(folder: Path, passphrase: bytes | None) -> PublicKey:

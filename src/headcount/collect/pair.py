@@ -52,12 +52,14 @@ class Pair:
         machine. The variable HEADCOUNT_PASSPHRASE may have a passphrase for the key.
         """
         made = cls(folder)
-        _headcount("analyzer", "init", str(made.analyzer), "--no-passphrase")
+        passphrase = os.environ.get("HEADCOUNT_PASSPHRASE", "").encode() or None
+        key = keys.create(made.analyzer, passphrase)
+        keys.create_token(made.analyzer)
         ports = {"shuffler": port or free_port(), "analyzer": free_port()}
         local = f"http://127.0.0.1:{ports['shuffler']}"
         places = Addresses(address or local, f"http://127.0.0.1:{ports['analyzer']}")
         write_file(made._ports, json_text(ports) + "\n")
-        document(keys.PublicKey.load(made.analyzer), places).save(made._path)
+        document(key, places).save(made._path)
         return made
 
     @cached_property
@@ -73,7 +75,7 @@ class Pair:
                   "--port", str(ports["analyzer"]))  # fmt: skip
         self._run("shuffler", "serve", "--survey", str(self._path),
                   "--store", str(self.shuffler_store), "--port", str(ports["shuffler"]),
-                  "--token-file", str(self.analyzer / "token"), *closing)  # fmt: skip
+                  "--token-file", str(self.analyzer / keys.TOKEN), *closing)  # fmt: skip
         for role, port in ports.items():
             self.until(lambda port=port: results_at(f"http://127.0.0.1:{port}/readyz", ""), role)
 
@@ -93,7 +95,7 @@ class Pair:
     def results(self) -> dict[str, Any]:
         """The results, from the running analyzer."""
         digest, place = self.document.digest, self.document.addresses.analyzer
-        token = (self.analyzer / "token").read_text().strip()
+        token = (self.analyzer / keys.TOKEN).read_text().strip()
         return results_at(f"{place}/surveys/{digest}/results", token)
 
     def stop(self) -> None:
@@ -134,11 +136,3 @@ def free_port() -> int:
         with socket.socket() as one, suppress(OSError):
             one.bind(("127.0.0.1", port))
             return port
-
-
-def _headcount(*words: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "headcount", *words], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise UnreadableData(f"headcount {words[0]} must succeed: {done.stderr.strip()}")

@@ -10,6 +10,7 @@ import asyncio
 import json
 import resource
 import socket
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -84,8 +85,10 @@ class _Bounded(HttpToolsProtocol):
             self.transport.close()
 
 
-def serve(app: Starlette, settings: Settings) -> None:
-    """Serve until a signal to stop."""
+def serve(
+    app: Starlette, settings: Settings, listening: Callable[[int], None] = lambda port: None
+) -> None:
+    """Serve until a signal to stop. `listening` is called with the port as soon as it is taken."""
     log_to_standard_error()
     _allow_connections(settings.connections)
     taken = _listening(settings)
@@ -107,6 +110,7 @@ def serve(app: Starlette, settings: Settings) -> None:
         )
     )
     log("serving", host=settings.host, port=taken.getsockname()[1])
+    listening(taken.getsockname()[1])
     server.run(sockets=[taken])
 
 

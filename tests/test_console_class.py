@@ -1,0 +1,119 @@
+"""Class mode in a real browser: one command, one QR code, a live number, one button, the result."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from browsing import chromium
+from collection import free_port
+from headcount.collect.analyzer import Analyzer
+from headcount.collect.client import Respondent, opened
+from headcount.collect.store import opened as store
+from headcount.plot.collected_page import collected_page
+
+PEOPLE = 20
+SURVEY = f"""\
+title = "<b onclick=alert(1)>Nerves</b>"
+
+[privacy]
+trust = "local"
+epsilon = 80
+least_people = {PEOPLE}
+
+[[question]]
+id = "nervous"
+text = "Are you nervous <script>alert(1)</script> before exams?"
+kind = "yes-no"
+"""
+
+
+@contextmanager
+def console(*arguments: str) -> Iterator[str]:
+    """A console in a process of its own, and the address that it prints."""
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headcount", "console", "--port", str(port), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().removeprefix("open: ").strip()
+        assert address.startswith(f"http://127.0.0.1:{port}/?token=")
+        yield address
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def answered(page: Page, folder: Path, people: range) -> None:
+    """Every fifth person is not nervous."""
+    document = opened(page.locator("main a").first.inner_text().rstrip("/"))
+    for number in people:
+        person = Respondent(document, folder / str(number))
+        person.answer({"nervous": "no" if number % 5 == 0 else "yes"})
+        person.send()
+
+
+def test_a_class_answers_and_sees_the_result(tmp_path: Path) -> None:
+    (tmp_path / "nerves.toml").write_text(SURVEY)
+    hosts: set[str | None] = set()
+    complaints: list[str] = []
+    with (
+        chromium() as browser,
+        console("--class", str(tmp_path / "nerves.toml")) as address,
+    ):
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        page.goto(address)
+        expect(page.locator("h1")).to_have_text("<b onclick=alert(1)>Nerves</b>")
+        expect(page.get_by_text("0 responses", exact=True)).to_be_visible()
+        assert page.locator(".qr").evaluate("image => image.complete && image.naturalWidth > 0")
+        assert "token" not in page.url
+
+        answered(page, tmp_path / "people", range(PEOPLE - 1))
+        expect(page.get_by_text(f"{PEOPLE - 1} responses")).to_be_visible()  # without loading
+        expect(page.locator("#minimum")).to_have_class("alarm")
+        page.get_by_role("button", name="Close and show the result").click()
+        expect(page.get_by_role("alert")).to_contain_text("must answer before")
+        answered(page, tmp_path / "people", range(PEOPLE - 1, PEOPLE))
+        expect(page.locator("#minimum")).to_have_class("note")
+        page.get_by_role("button", name="Close and show the result").focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("What was promised")).to_be_visible(timeout=30_000)
+
+        pair = tmp_path / "nerves.rounds" / "1"
+        found = Analyzer(store(str(pair / "analyzer" / "analyzer.db")), None)
+        results = found.results(found.surveys()[0])
+        assert results["people"] == PEOPLE
+        assert results["questions"]["nervous"]["value"] == pytest.approx(PEOPLE * 4 / 5)
+        expect(page.locator(".bars td").last).to_contain_text("80.0 %")
+        cookies = {one["name"]: one["value"] for one in page.context.cookies()}
+        place = re.sub(r"/class.*", "", page.url)
+        downloads = {
+            ending: httpx.get(f"{place}/results.{ending}", cookies=cookies).content
+            for ending in ("json", "html", "parquet")
+        }
+        assert json.loads(downloads["json"]) == results
+        assert downloads["html"].decode() == collected_page(results)
+        assert downloads["parquet"][:4] == b"PAR1"
+        services = found.document(results["survey"]).addresses
+        assert hosts == {urlsplit(address).netloc}
+        assert complaints == []
+    # Both services end with the console.
+    for url in (services.shuffler, services.analyzer):
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{url}/healthz")
