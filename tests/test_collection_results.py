@@ -171,6 +171,21 @@ def test_a_named_release_is_charged_once_for_each_dataset(tmp_path: Path) -> Non
     assert len(ledger.spending("campus").entries) == 4
 
 
+def test_a_name_does_not_hide_a_larger_charge(tmp_path: Path) -> None:
+    ledger = book(tmp_path)
+
+    def charge(epsilon: float, times: int) -> str:
+        made = hc.protocol("central.geometric", hc.Count(), hc.Budget(epsilon), hc.Crowd(10))
+        return ledger.charge(None, made.guarantee, made.curve, times=times, once="a").id
+
+    first = charge(0.5, 2)
+    assert charge(0.5, 2) == charge(0.4, 1) == first
+    for epsilon, times in ((0.6, 2), (0.5, 3)):
+        with pytest.raises(hc.InvalidParameter, match="`once` must name a single release"):
+            charge(epsilon, times)
+    assert len(ledger.spending("campus").entries) == 1
+
+
 # Pages and tables -----------------------------------------------------------------------------
 
 

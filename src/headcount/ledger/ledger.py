@@ -135,7 +135,7 @@ class Ledger:
 
         `once` is a name of the release. A release with a name is charged once for each dataset:
         later calls with this name return the recorded entry. So a program that crashes after a
-        charge can start again.
+        charge can start again. A larger charge with the same name is refused.
         """
         checks.instance("guarantee", guarantee, Guarantee)
         checks.instance("curve", curve, PrivacyCurve)
@@ -170,7 +170,7 @@ class Ledger:
                 with self._writing() as books:
                     record = books.record(name, locked=True)
                     if once and (before := books.entry(_id(name, once))) is not None:
-                        return before
+                        return _as_charged(before, asked)
                     account = record.account
                     after = account.adding(asked)
                     if after.is_ready and after.fits:
@@ -219,6 +219,20 @@ class Ledger:
 def _id(dataset: str, once: str) -> str:
     """The id of the only entry of a dataset for a release with a name."""
     return hashlib.sha256(json.dumps([dataset, once]).encode()).hexdigest()[:32]
+
+
+def _as_charged(entry: Entry, asked: Charge) -> Entry:
+    """The entry of a release with a name. It must cover what is asked now, up to rounding."""
+    recorded = (entry.epsilon, entry.delta, entry.times)
+    if any(
+        now > before * (1 + 1e-9)
+        for now, before in zip((asked.epsilon, asked.delta, asked.times), recorded, strict=True)
+    ):
+        raise InvalidParameter(
+            f"`once` must name a single release, got a larger charge than that of {entry.time}",
+            hint="give another release another name",
+        )
+    return entry
 
 
 def _store(place: str | PathLike[str], wait: float) -> Store:
