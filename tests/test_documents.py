@@ -205,7 +205,7 @@ def test_examples_of_the_reference_run(pages: dict[str, str], tmp_path: Path) ->
     `test_collection.py` tests them.
     """
     made = [line for path in DOCUMENTS for line in commands(path) if re.search(r" > \S+$", line)]
-    services = ("headcount shuffler ", "headcount analyzer ", "headcount survey ")
+    services = tuple(f"headcount {one} " for one in ("shuffler", "analyzer", "survey", "console"))
     examples = [line for line in commands(pages["commands.md"]) if not line.startswith(services)]
     run_commands([*made, *examples], tmp_path)
 

@@ -52,7 +52,7 @@ class Command:
     @property
     def serves(self) -> bool:
         """Whether it is part of the collection service, which has tests of its own."""
-        return self.words[0] in ("analyzer", "shuffler") or self.words[1:] in (
+        return self.words[0] in ("analyzer", "shuffler", "console") or self.words[1:] in (
             ("open",), ("answer",), ("export",), ("demo",),
         )  # fmt: skip
 

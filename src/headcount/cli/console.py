@@ -9,7 +9,7 @@ import typer
 
 from headcount.cli.output import console as terminal
 from headcount.cli.output import messages
-from headcount.cli.shuffler import token_in
+from headcount.cli.shuffler import Host, token_in
 from headcount.core.errors import InvalidParameter, MissingPackage
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ def console(
         ),
     ] = None,
     port: Annotated[int, typer.Option(help="Port of the pages.")] = 8400,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on. Other hosts need --token-file.")
-    ] = "127.0.0.1",
+    host: Host = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -73,7 +71,7 @@ def console(
             f"the console needs the package {missing.name}", hint="pip install 'headcount[service]'"
         ) from None
     page_file("respond.css")  # without the page for browsers, nobody could answer
-    given = token_in(token_file)
+    given, host = token_in(token_file), host or _HERE[0]
     if host not in _HERE and given is None:
         raise InvalidParameter(
             f"--token-file must be given to listen on {host}, since others can reach the pages"

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,7 +35,7 @@ class Pair:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.analyzer, self.shuffler_store = folder / "analyzer", folder / "shuffler.db"
-        self._path, self._ports = folder / "survey.json", folder / "ports.json"
+        self.path, self.ports_path = folder / "survey.json", folder / "ports.json"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @classmethod
@@ -58,26 +59,26 @@ class Pair:
         ports = {"shuffler": port or free_port(), "analyzer": free_port()}
         local = f"http://127.0.0.1:{ports['shuffler']}"
         places = Addresses(address or local, f"http://127.0.0.1:{ports['analyzer']}")
-        write_file(made._ports, json_text(ports) + "\n")
-        document(key, places).save(made._path)
+        write_file(made.ports_path, json_text(ports) + "\n")
+        document(key, places).save(made.path)
         return made
 
     @cached_property
     def document(self) -> Document:
         """The document of the survey."""
-        return Document.load(self._path)
+        return Document.load(self.path)
 
     def start(self, *, close_with: int | None = None) -> None:
         """Start both processes, and wait until they answer."""
-        ports = json.loads(self._ports.read_text())
+        ports = json.loads(self.ports_path.read_text())
         closing = [] if close_with is None else ["--close-with", str(close_with)]
-        self._run("analyzer", "serve", str(self.analyzer), "--survey", str(self._path),
+        self._run("analyzer", "serve", str(self.analyzer), "--survey", str(self.path),
                   "--port", str(ports["analyzer"]))  # fmt: skip
-        self._run("shuffler", "serve", "--survey", str(self._path),
+        self._run("shuffler", "serve", "--survey", str(self.path),
                   "--store", str(self.shuffler_store), "--port", str(ports["shuffler"]),
                   "--token-file", str(self.analyzer / keys.TOKEN), *closing)  # fmt: skip
         for role, port in ports.items():
-            self.until(lambda port=port: results_at(f"http://127.0.0.1:{port}/readyz", ""), role)
+            self.until(partial(results_at, f"http://127.0.0.1:{port}/readyz", ""), role)
 
     def until(self, ask: Callable[[], dict[str, Any]], role: str = "") -> dict[str, Any]:
         """The first answer of a service that is starting or counting."""
