@@ -123,3 +123,16 @@ def in_browser(page: Page, function: str, calls: list[list[Any]]) -> list[Any]:
         [function, calls],
     )
     return found
+
+
+def serious(page: Page) -> list[str]:
+    """What axe calls serious or critical."""
+    tool = (FOLDER / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    found: list[dict[str, Any]] = page.evaluate(
+        tool + "; axe.run().then((found) => found.violations)"
+    )
+    return [
+        f"{one['id']}: {one['nodes'][0]['html']}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]

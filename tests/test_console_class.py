@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from browsing import chromium
+from browsing import chromium, serious
 from collection import free_port
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.client import Respondent, opened
@@ -65,6 +65,25 @@ def answered(page: Page, folder: Path, people: range) -> None:
         person.send()
 
 
+def check_looks(page: Page, *paths: str) -> None:
+    """Pages are accessible and fit, on a phone in the dark and on a large screen."""
+    browser = page.context.browser
+    assert browser is not None
+    for width in (375, 1280):
+        device = browser.new_context(
+            viewport={"width": width, "height": 740},
+            color_scheme="dark" if width == 375 else "light",
+            storage_state=page.context.storage_state(),
+            bypass_csp=True,  # otherwise axe could not be loaded
+        )
+        shown = device.new_page()
+        for path in paths:
+            shown.goto(urljoin(page.url, path))
+            assert serious(shown) == [], path
+            assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        device.close()
+
+
 def test_a_class_answers_and_sees_the_result(tmp_path: Path) -> None:
     (tmp_path / "nerves.toml").write_text(SURVEY)
     hosts: set[str | None] = set()
@@ -83,6 +102,8 @@ def test_a_class_answers_and_sees_the_result(tmp_path: Path) -> None:
         expect(page.get_by_text("0 responses", exact=True)).to_be_visible()
         assert page.locator(".qr").evaluate("image => image.complete && image.naturalWidth > 0")
         assert "token" not in page.url
+
+        check_looks(page, page.url)
 
         answered(page, tmp_path / "people", range(PEOPLE - 1))
         expect(page.get_by_text(f"{PEOPLE - 1} responses")).to_be_visible()  # without loading
@@ -117,3 +138,29 @@ def test_a_class_answers_and_sees_the_result(tmp_path: Path) -> None:
     for url in (services.shuffler, services.analyzer):
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{url}/healthz")
+
+
+@pytest.mark.slow
+def test_an_open_round_goes_on_after_the_console_was_stopped(tmp_path: Path) -> None:
+    (tmp_path / "nerves.toml").write_text(SURVEY)
+    with chromium() as browser:
+        for part in (range(5), range(5, PEOPLE)):
+            with console("--class", str(tmp_path / "nerves.toml")) as address:
+                page = browser.new_page()
+                page.goto(address)
+                expect(page.get_by_text(f"{part.start} responses", exact=True)).to_be_visible()
+                answered(page, tmp_path / "people", part)
+                expect(page.get_by_text(f"{part.stop} responses", exact=True)).to_be_visible()
+                if part.stop < PEOPLE:
+                    paths = ("/", "/new", "/form", "/surveys/nerves", "/surveys/nerves/plan")
+                    check_looks(page, *paths)
+                else:
+                    page.get_by_role("button", name="Close and show the result").click()
+                    expect(page.get_by_text("What was promised")).to_be_visible(timeout=30_000)
+                    check_looks(page, page.url)
+        # The next round begins at 0.
+        with console("--class", str(tmp_path / "nerves.toml")) as address:
+            page = browser.new_page()
+            page.goto(address)
+            expect(page.get_by_text("0 responses", exact=True)).to_be_visible()
+    assert [one.name for one in (tmp_path / "nerves.rounds").iterdir()] in (["1", "2"], ["2", "1"])

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
-from browsing import FOLDER, chromium
+from browsing import chromium, serious
 from collection import Service, free_port, shuffler
 from headcount.collect import keys
 from headcount.collect.document import Addresses, Document
@@ -439,19 +439,6 @@ def test_an_unreachable_document_is_explained(device: BrowserContext, running: S
 
 
 # Form -----------------------------------------------------------------------------------------
-
-
-def serious(page: Page) -> list[str]:
-    """What axe calls serious or critical."""
-    tool = (FOLDER / "node_modules" / "axe-core" / "axe.min.js").read_text()
-    found: list[dict[str, Any]] = page.evaluate(
-        tool + "; axe.run().then((found) => found.violations)"
-    )
-    return [
-        f"{one['id']}: {one['nodes'][0]['html']}"
-        for one in found
-        if one["impact"] in ("serious", "critical")
-    ]
 
 
 @pytest.mark.parametrize(
