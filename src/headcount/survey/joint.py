@@ -10,7 +10,7 @@ the answers to its two questions. If both answers change, so does the cell. So t
 any two answers attain the curves of the questions and of the table. "No answer" to a question with
 boxes excludes all ticks, so the guarantee of such a question is only an upper bound.
 
-All of this holds only if the messages of one person cannot be linked.
+In shuffle trust, all of this holds only if the messages of one person cannot be linked.
 """
 
 import math
@@ -78,12 +78,14 @@ def joint(
         method = "composition of the privacy losses of all questions"
     if waves > 1:
         method += f", in {waves} waves"
+    if trust is Trust.SHUFFLE:
+        method += "; messages of one person are not linked"
     guarantee = Guarantee(
         epsilon=stated(epsilon, budget),
         delta=delta,
         trust=trust,
         exact=exact,
-        method=f"{method}; messages of one person are not linked",
+        method=method,
         honest=crowd.honest,
         neighbors=NEIGHBORS + (" in all waves" if waves > 1 else ""),
         relies_on=reliance(protocols),
