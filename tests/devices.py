@@ -18,6 +18,7 @@ from headcount.core.tasks.margins import Margins
 from headcount.randomness.shares import poisson_share
 
 BOXES = Boxes(["a", "b", "c", "d", "e"], 3)
+MANY_BOXES = Boxes([str(box) for box in range(61)], 3)
 CELLS = Distribution(0, 50, 51)
 
 
@@ -73,6 +74,7 @@ CASES = (
         "shuffle.noisy-shuffler", hc.Mean(0, 1e3), 1, (333.3,), options=(("levels_as", "digits"),)
     ),
     Case("shuffle.noisy-shuffler", hc.Mean(0, 1000.5), 1, (0, 333.3)),
+    Case("shuffle.noisy-shuffler", BOXES, 1, ([], ["e", "b"], ["a", "c", "d"])),
     Case("shuffle.split-and-mix", hc.Count(), 3, (0, 1), 19),
     Case("shuffle.split-and-mix", hc.Mean(-3, 50, whole=True), 1, (-3, 17), 19),
     Case("shuffle.split-and-mix", hc.Mean(0, 1e3), 1, (1 / 3, 999.9), 19),
@@ -96,6 +98,8 @@ CASES = (
     Case("local.randomized-response", hc.Count(), 1, (0, 1)),
     Case("local.some-boxes", BOXES, 1, (["a", "e"],)),
     Case("local.some-boxes", BOXES, 4, (["a", "e"], [])),
+    Case("local.padded-boxes", BOXES, 1, ([], ["a", "c", "e"])),
+    Case("local.padded-boxes", MANY_BOXES, 1, (["7"], ["0", "58", "60"])),
     Case("local.tree", CELLS, 1, (0, 37.5)),
     Case("local.k-ary", hc.Histogram(3), 1, (2,)),
     Case("local.k-ary", hc.Histogram(300), 6, (2, 299)),

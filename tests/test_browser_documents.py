@@ -16,6 +16,7 @@ from playwright.sync_api import Page
 import headcount as hc
 from browsing import ROOT, chromium, harness_page, in_browser, in_node
 from devices import Recorded
+from headcount.collect.device import device_data
 from headcount.collect.document import Addresses, Document, canonical
 from headcount.collect.keys import PublicKey
 from headcount.survey.file import survey_from
@@ -30,7 +31,7 @@ title = "Vectors: “ä”, 𝔸 and \\\\"
 [privacy]
 trust = "{trust}"
 noise = "{noise}"
-epsilon = 3
+epsilon = {epsilon}
 delta = {delta}
 least_people = 400
 """
@@ -90,6 +91,14 @@ choices = ["cannabis", "stimulants", "opioids", "other"]
 at_most = 2
 optional = true
 """
+PLACES = f"""
+[[question]]
+id = "places"
+text = "Where have you been?"
+kind = "several"
+choices = {[f"place {number}" for number in range(20)]}
+at_most = 2
+"""
 SMALL = """
 [[question]]
 id = "smoke"
@@ -109,13 +118,14 @@ kind = "number"
 low = 18
 high = 99.5
 """
+EPSILONS = (0.3, 1, 3, 8)
 ANSWERS: list[dict[str, Any]] = [
     {"smoke": True, "drink": False, "sex": "other", "sleep": -2, "age": 33.3, "partners": 9,
-     "rent": 2000.1, "drugs": ["opioids", "cannabis"]},
+     "rent": 2000.1, "drugs": ["opioids", "cannabis"], "places": ["place 19", "place 0"]},
     {"smoke": False, "drink": True, "sex": None, "sleep": 2, "age": 18, "partners": None,
-     "rent": 0.3, "drugs": None},
+     "rent": 0.3, "drugs": None, "places": []},
     {"smoke": True, "drink": True, "sex": "female", "sleep": 0, "age": 99.5, "partners": 0,
-     "rent": 1000.05, "drugs": []},
+     "rent": 1000.05, "drugs": [], "places": ["place 8"]},
 ]  # fmt: skip
 
 
@@ -125,8 +135,10 @@ def page() -> Iterator[Page]:
         yield found
 
 
-def made(questions: str, trust: str, noise: str = "people", delta: str = "1e-6") -> Document:
-    text = PRIVACY.format(trust=trust, noise=noise, delta=delta) + questions
+def made(
+    questions: str, trust: str, noise: str = "people", delta: str = "1e-6", epsilon: float = 3
+) -> Document:
+    text = PRIVACY.format(trust=trust, noise=noise, delta=delta, epsilon=epsilon) + questions
     survey = survey_from(tomllib.loads(text))
     places = Addresses("https://mix.example", "https://count.example")
     return Document.of(survey, PublicKey(bytes.fromhex(KEY)), places)
@@ -156,8 +168,9 @@ def answered(survey: Document, answers: dict[str, Any], seed: int) -> dict[str, 
 def good() -> list[dict[str, Any]]:
     surveys = [
         made(EVERY_KIND + SEVERAL, "shuffle"),
-        made(EVERY_KIND, "shuffle", "shuffler"),
+        made(EVERY_KIND + SEVERAL, "shuffle", "shuffler"),
         made(EVERY_KIND + SEVERAL, "local", delta="0"),
+        made(PLACES, "local", delta="0"),
     ]
     return [
         {
@@ -182,10 +195,18 @@ def changed(data: bytes, *path: Any, to: Any) -> bytes:
     return canonical(found)
 
 
+def told_more(weights: list[str]) -> list[str]:
+    """The same weights, but a set without an own value is half as likely."""
+    none, one, *others = map(int, weights)
+    return [str(none - none // 2), str(one + none // 2), *map(str, others)]
+
+
 def bad() -> dict[str, bytes]:
     """Documents that every client must refuse. They differ from a good one in one respect."""
     data = made(SMALL, "local", delta="0").data
     number = made(NUMBER, "local", delta="0").data
+    places = made(PLACES, "local", delta="0").data
+    weights = ("releases", 0, "device", "weights")
     less: Callable[[float], float] = lambda value: value * 0.9  # noqa: E731
     device = json.loads(number)["releases"][0]["device"]
     outside = {"buckets": 3, "bytes": 1, "first": None, "kind": "subset", "size": 2}
@@ -240,6 +261,10 @@ def bad() -> dict[str, bytes]:
         "other share": changed(data, "releases", 0, "share", to=1),
         "other question": changed(data, "releases", 0, "questions", 0, "id", to="other"),
         "question without release": changed(data, "releases", to=lambda found: found[:1]),
+        "sets that tell more": changed(places, *weights, to=told_more),
+        "weights above 1": changed(places, *weights, 0, to=str(2**64)),
+        "a weight too few": changed(places, *weights, to=lambda found: found[:-1]),
+        "more ticks than boxes": changed(places, "releases", 0, "device", "ticks", to=21),
         "more choices than buckets": changed(
             data, "survey", "question", 1, "choices", to=lambda found: [*found, "fourth"]
         ),
@@ -324,6 +349,38 @@ def test_single_messages_are_sealed_alike(page: Page) -> None:
                 one["payload"], one["ephemeral"]]  # fmt: skip
         found = in_browser(page, "sealed", [call])[0]
         assert found == {"content": one["content"], "sealed": one["sealed"]}
+
+
+# Designs --------------------------------------------------------------------------------------
+
+
+def alone(questions: str) -> list[str]:
+    """Each of these questions as a survey of its own, without tables."""
+    parts = questions.replace("[[table]]", "[[question]][[table]]").split("[[question]]")[1:]
+    return ["[[question]]" + part for part in parts if not part.startswith("[[table]]")]
+
+
+def test_browsers_answer_every_survey_that_names_no_protocol() -> None:
+    """In both trust models, with both kinds of noise, for every kind of question."""
+    every = alone(EVERY_KIND + SEVERAL + PLACES)
+    local = [
+        made(one, "local", delta="0", epsilon=epsilon) for one in every for epsilon in EPSILONS
+    ]
+    shuffled = [made(one, "shuffle", noise) for one in every for noise in ("people", "shuffler")]
+    whole = [Document.from_bytes(one["document"].encode()) for one in stored()["good"]]
+    surveys = [*local, *shuffled, *whole]
+    releases = [one for survey in surveys for one in json.loads(survey.data)["releases"]]
+    assert not {one["protocol"] for one in releases if one["device"] is None}
+    verdicts = in_node("verdict", [[survey.data.hex(), survey.digest] for survey in surveys])
+    assert verdicts == [["accepted", ""]] * len(surveys)
+
+
+def test_browsers_run_every_protocol_that_a_local_design_may_choose() -> None:
+    survey = made(EVERY_KIND + SEVERAL + PLACES, "local", delta="0")
+    for ask in survey.design.asks:
+        for name in hc.protocol_names(ask.task, hc.Trust.LOCAL):
+            found = hc.protocol(name, ask.task, hc.Budget(1), hc.Crowd(400))
+            assert device_data(found) is not None, (name, ask.task)
 
 
 # Bad documents --------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from headcount.survey.questions import Choice, Several, YesNo
 from headcount.survey.survey import Survey
 
 BROWSERS, PROGRAMS = 30, 300
+FEW = 3
 WAYS = ("on foot", "bicycle", "bus", "car")
 
 
@@ -43,6 +44,19 @@ def noisy(folder: Path) -> Document:
         hc.Trust.SHUFFLE,
         BROWSERS + PROGRAMS,
         title="Habits",
+    )
+    return Document.of(survey, keys.create(folder, None), places())
+
+
+def many_boxes(folder: Path) -> Document:
+    """A survey whose people send as many messages as they may have ticks."""
+    choices = tuple(f"place {number}" for number in range(20))
+    survey = Survey(
+        (Several("been", "Where have you been?", choices=choices, at_most=2),),
+        hc.Budget(3, 1e-4),
+        hc.Trust.SHUFFLE,
+        FEW + PROGRAMS,
+        noise="shuffler",
     )
     return Document.of(survey, keys.create(folder, None), places())
 
@@ -103,3 +117,24 @@ def test_noisy_answers_of_browsers_and_programs_are_counted_together(tmp_path: P
     # The error exceeds eight standard errors with probability below 1e-9.
     assert abs(smoke["value"] - BROWSERS) <= 8 * survey.design.standard_error("smoke") + 1
     assert found["messages"]["refused"] == 0
+
+
+@pytest.mark.slow
+def test_boxes_that_are_filled_up_are_counted(tmp_path: Path) -> None:
+    survey, source = many_boxes(tmp_path), hc.SecureSource()
+    with pair(tmp_path, survey, CLOSES_WITH=str(FEW + PROGRAMS)) as (one, other):
+        one.start()
+        other.start()
+        with chromium() as browser:
+            for _ in range(FEW):
+                answered(browser, one, {1: "place 7"})
+        for _ in range(PROGRAMS):
+            body = response(survey, {"been": ["place 0", "place 19"]}, source)
+            assert post(survey, body).status_code == 201
+        found = results(survey)
+    assert found["messages"]["refused"] == 0
+    counts = {0: PROGRAMS, 7: FEW, 19: PROGRAMS}
+    # The error exceeds eight standard errors with probability below 1e-8.
+    allowed = 8 * survey.design.standard_error("been") + 1
+    for box, value in enumerate(found["questions"]["been"]["value"]):
+        assert abs(value - counts.get(box, 0)) <= allowed

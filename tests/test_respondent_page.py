@@ -1,8 +1,9 @@
 """The page on which people answer: in Chromium, with a real shuffler."""
 
 import gzip
+import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -65,6 +66,41 @@ whole = true
 want = ["quantiles"]
 optional = true
 """
+
+
+PLACES = f"""
+[[question]]
+id = "places"
+text = "Where have you been?"
+kind = "several"
+choices = {[f"place {number}" for number in range(20)]}
+at_most = 2
+"""
+FILLER = "filler (no further choice)"
+
+
+def is_random_set(messages: list[str]) -> bool:
+    """Whether one message names three places, or fillers instead of some of them."""
+    (message,) = messages
+    parts = [part.split(" × ") for part in message.split(", ")]
+    places = [part for part in parts if re.fullmatch(r"place 1?\d", part[0])]
+    fillers = [int(part[0]) for part in parts if part[1:] == [FILLER]]
+    return len(places) + len(fillers) == len(parts) and len(places) + sum(fillers) == 3
+
+
+# A survey's privacy, and what the page says about the messages of a person who ticks place 7.
+BOXES = [
+    pytest.param(
+        '[privacy]\ntrust = "local"\nepsilon = 2\nleast_people = 200\n', is_random_set, id="local"
+    ),
+    pytest.param(
+        '[privacy]\ntrust = "shuffle"\nnoise = "shuffler"\nepsilon = 3\ndelta = 1e-3\n'
+        "least_people = 200\n",
+        lambda messages: messages == [FILLER, "place 7"],
+        id="shuffle",
+        marks=pytest.mark.slow,
+    ),
+]
 
 
 def survey_of(folder: Path, text: str, **settings: Any) -> Document:
@@ -289,6 +325,28 @@ def test_a_keyboard_is_enough(device: BrowserContext, running: Service) -> None:
     expect(page.get_by_role("heading", name="What leaves your device")).to_be_focused()
     press("Tab", "Tab", "Enter")
     thanked(page)
+
+
+@pytest.mark.parametrize(("privacy", "said"), BOXES)
+def test_boxes_are_filled_up(
+    browser: Browser, tmp_path: Path, privacy: str, said: Callable[[list[str]], bool]
+) -> None:
+    """A person ticks one of two allowed places. Nothing tells how many were ticked."""
+    service = Service("shuffler", tmp_path, survey_of(tmp_path, privacy + PLACES))
+    service.start()
+    with killed(service):
+        device = browser.new_context(locale="en-US")
+        page = opened(device, service)
+        to_questions(page)
+        page.get_by_text("place 7", exact=True).click()
+        page.get_by_role("button", name="Check my answers").click()
+        page.get_by_role("button", name="Randomize and seal").click()
+        expect(page.get_by_role("heading", name="What leaves your device")).to_be_visible()
+        assert said(page.locator(".messages li").all_inner_texts())
+        send(page)
+        thanked(page)
+        assert stored_responses(service) == 1
+        device.close()
 
 
 def test_the_page_speaks_german(browser: Browser, running: Service) -> None:

@@ -215,7 +215,7 @@ function inWords(context: Context, contents: readonly Content[]): HTMLElement {
       counts.set(text, (counts.get(text) ?? 0) + 1);
     }
     const kinds = new Set(sent.map((one) => one.kind));
-    const help = kinds.has("share") ? leaves.shareHelp : ["report", "set", "ranges"].some((kind) => kinds.has(kind as never))
+    const help = kinds.has("share") ? leaves.shareHelp : ["report", "set", "boxes", "ranges"].some((kind) => kinds.has(kind as never))
         ? leaves.reportHelp
         : "";
     const empty = own.length - sent.length;

@@ -34,6 +34,12 @@ export class Words {
         return this.value(release, meaning.value);
       case "box":
         return this.box(release, meaning.box);
+      case "filler":
+        return leaves.filler;
+      case "boxes": {
+        const boxes = meaning.boxes.map((box) => this.box(release, box));
+        return [...boxes, ...(meaning.fillers ? [`${leaves.times(meaning.fillers)} ${leaves.filler}`] : [])].join(", ");
+      }
       case "ticks":
         return meaning.boxes
           .map(([box, ticked]) => `${this.box(release, box)}: ${ticked ? this.texts.yes : this.texts.no}`)

@@ -134,6 +134,7 @@ export const german: Texts = {
     report: (numbers) => `die zufällige Meldung ${numbers}`,
     reportHelp: "Ihr Gerät hat das zufällig gewählt. Es passt zu vielen Antworten, und Ihre Antwort muss nicht darunter sein.",
     noAnswer: "keine Antwort",
+    filler: "Füllwert (keine weitere Auswahl)",
     send: "Senden",
     sending: "Wird gesendet …",
     again: "Noch einmal senden",

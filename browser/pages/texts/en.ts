@@ -136,6 +136,7 @@ export const english = {
     report: (numbers: string) => `the randomized report ${numbers}`,
     reportHelp: "Your device chose this at random. It fits many answers, and your answer need not be among them.",
     noAnswer: "no answer",
+    filler: "filler (no further choice)",
     send: "Send",
     sending: "Sending …",
     again: "Send again",

@@ -1,6 +1,7 @@
 // Finds the randomizer that the instructions of a document describe.
 
 import { HeadcountError, refuse } from "../errors.js";
+import { filledSet, filledTicks } from "./boxes.js";
 import { fakeUsers, oneMore, oneOfEach, paths, signedBuckets, signs } from "./noisy.js";
 import { bits, digits, hybrid, laplace, piecewise, rounding, shares } from "./numbers.js";
 import { hadamard, hashing, level, subset, unary } from "./oracles.js";
@@ -17,6 +18,8 @@ const KINDS: Readonly<Record<string, (from: Instructions) => Randomizer>> = {
   hadamard,
   hashing,
   subset,
+  "filled-set": filledSet,
+  "filled-ticks": filledTicks,
   "fake-users": fakeUsers,
   path: paths,
   signs,

@@ -4,11 +4,13 @@ import { refuse } from "../errors.js";
 import { fraction, toNumber } from "../fractions.js";
 import { poisson } from "../noise.js";
 import { bernoulli, coin, FINE, Table, uniform, uniforms, WHOLE } from "../random.js";
+import { ticked } from "./boxes.js";
 import { cellsOf, path, treeOf } from "./tree.js";
 import {
   fitting,
   inner,
   large,
+  larges,
   valueOf,
   whole,
   wholes,
@@ -33,13 +35,11 @@ function ownOf(from: Instructions, cells: number): Own {
     case "value":
       return { domain: BigInt(cells), most: 1, of: (value) => [[value]], meaning: valueOf };
     case "ticks": {
-      const ticked = (value: number | bigint) =>
-        Array.from({ length: cells }, (_, box) => box).filter((box) => (BigInt(value) >> BigInt(box)) & 1n);
       const most = whole(from, "most", 1, cells);
       return {
         domain: 1n << BigInt(cells),
         most,
-        of: (value) => ticked(value).map((box) => [box]),
+        of: (value) => ticked(value, cells, most).map((box) => [box]),
         meaning: ([box]) => ({ kind: "box", box: Number(box) }),
       };
     }
@@ -108,19 +108,18 @@ export function paths(from: Instructions): Randomizer {
 
 /** A table of noise: how many messages +1 and −1 each entry has. */
 function cappedNoise(from: Instructions): { table: Table; copies: [number, number][] } {
-  const { weights, copies } = from as { weights?: unknown; copies?: unknown };
-  if (!Array.isArray(weights) || !Array.isArray(copies) || weights.length !== copies.length) {
+  const weights = larges(from, "weights", 100_000, FINE);
+  const copies = from["copies"];
+  if (!Array.isArray(copies) || weights.length !== copies.length) {
     refuse("must have a weight for each entry of a table");
   }
-  if (!weights.length || weights.length > 100_000) refuse("must have a table of noise");
-  const parsed = weights.map((_, at) => large(weights as unknown as Instructions, String(at), FINE));
-  if (parsed.reduce((sum, one) => sum + one, 0n) !== FINE) refuse("must have weights with sum 2^128");
+  if (weights.reduce((sum, one) => sum + one, 0n) !== FINE) refuse("must have weights with sum 2^128");
   for (const [at] of copies.entries()) {
     if (wholes(copies as unknown as Instructions, String(at), 2, 255).length !== 2) {
       refuse("must have two numbers for each entry of a table");
     }
   }
-  return { table: new Table(parsed), copies: copies as [number, number][] };
+  return { table: new Table(weights), copies: copies as [number, number][] };
 }
 
 /** Sends +1 for yes, and noise messages +1 and −1. */

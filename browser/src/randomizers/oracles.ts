@@ -18,7 +18,7 @@ import { treeOf } from "./tree.js";
 
 const MOST = 2 ** 16; // the largest number of buckets
 
-const rowBytes = (bits: number) => Math.ceil(bits / 8);
+export const rowBytes = (bits: number) => Math.ceil(bits / 8);
 
 /** Sets the bits after the last one to 0. */
 function cleared(row: Uint8Array, bits: number): Uint8Array {
@@ -26,7 +26,7 @@ function cleared(row: Uint8Array, bits: number): Uint8Array {
   return row;
 }
 
-function put(row: Uint8Array, place: number, bit: boolean): void {
+export function put(row: Uint8Array, place: number, bit: boolean): void {
   const mask = 1 << (place & 7);
   row[place >> 3] = bit ? row[place >> 3]! | mask : row[place >> 3]! & ~mask;
 }
@@ -44,7 +44,7 @@ function bitCount(number: number): number {
 }
 
 /** The buckets that a row of bits names. */
-function membersOf(message: Message, buckets: number): Meaning & { kind: "set" } {
+export function membersOf(message: Message, buckets: number): Meaning & { kind: "set" } {
   const row = Uint8Array.from(message as number[]);
   const values = Array.from({ length: buckets }, (_, bucket) => bucket).filter((one) => has(row, one));
   return { kind: "set", values };

@@ -11,6 +11,8 @@ export type Message = readonly Value[];
 export type Meaning =
   | { readonly kind: "value"; readonly value: number } // an encoded answer
   | { readonly kind: "box"; readonly box: number }
+  | { readonly kind: "filler" } // it stands for no box
+  | { readonly kind: "boxes"; readonly boxes: readonly number[]; readonly fillers: number } // a random set
   | { readonly kind: "ticks"; readonly boxes: readonly (readonly [number, boolean])[] }
   | { readonly kind: "set"; readonly values: readonly number[] } // the answer may be one of these
   | { readonly kind: "cells"; readonly first: number; readonly last: number } // a range of answers
@@ -81,6 +83,15 @@ export function large(from: Instructions, name: string, high: bigint): bigint {
     refuse(`must have an integer \`${name}\` of at most ${high}`);
   }
   return BigInt(value);
+}
+
+/** A list of integers of the instructions that are written as texts. */
+export function larges(from: Instructions, name: string, most: number, high: bigint): bigint[] {
+  const value = from[name];
+  if (!Array.isArray(value) || !value.length || value.length > most) {
+    refuse(`must have a list \`${name}\` of integers`);
+  }
+  return value.map((_, at) => large(value as unknown as Instructions, String(at), high));
 }
 
 /** A list of whole numbers of the instructions. */

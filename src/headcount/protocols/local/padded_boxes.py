@@ -143,6 +143,16 @@ class SetRandomizer(Randomizer):
     def alphabet(self) -> Alphabet:
         return Alphabet.packed(self.reports.values)
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {
+            "kind": "filled-set",
+            "boxes": self.reports.boxes,
+            "ticks": self.reports.ticks,
+            "size": self.reports.size,
+            "weights": [str(weight) for weight in self.reports.weights],
+        }
+
     @cached_property
     def _table(self) -> ThresholdTable:
         return ThresholdTable(self.reports.weights)

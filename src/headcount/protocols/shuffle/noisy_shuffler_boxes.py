@@ -80,6 +80,10 @@ class FilledTicks(Randomizer):
     def fixed_messages(self) -> int:
         return self.ticks
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {"kind": "filled-ticks", "boxes": self.boxes, "ticks": self.ticks}
+
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         users, dtype = len(encoded), self.alphabet.dtype
         payload = np.full((users, self.ticks), self.boxes, dtype=dtype)
