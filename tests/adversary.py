@@ -637,6 +637,27 @@ def _correlated(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Ar
     yield _outer([one, other]), _outer([other, one])
 
 
+def _correlated_levels(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Array]]:
+    """Two nodes of each of up to two levels of a tree."""
+    found = protocol.parameters
+    a = math.exp(-found["epsilon1"])
+    left, held = _cell(a, a, found["r"], found["flood_p"], share)
+    one, other = (np.ones(1),) * 2
+    for pair in [(held, left), (left, held)] * min(2, int(found["levels"])):
+        first, second = _by_ratio(*(law.ravel() for law in pair))
+        one, other = _by_ratio(_outer([one, first]), _outer([other, second]))
+    yield one, other
+
+
+def _by_ratio(one: Array, other: Array) -> tuple[Array, Array]:
+    """Two laws in which outcomes of nearly the same likelihood ratio are one outcome."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.round(np.nan_to_num(np.log(one) - np.log(other), posinf=99, neginf=-99), 3)
+    _, where = np.unique(ratios, return_inverse=True)
+    merged = [np.bincount(where, law).astype(np.float64) for law in (one, other)]
+    return merged[0], merged[1]
+
+
 def _hashed(protocol: hc.Protocol, share: float) -> Iterator[tuple[Array, Array]]:
     """The numbers of messages that match only one key, only the other key, and both."""
     noise, cells = protocol.parameters["noise_per_bucket"] * share, protocol.parameters["cells"]
@@ -689,6 +710,7 @@ _DEFINED = {
     "shuffle.tree": _poisson_pairs,
     "shuffle.correlated": _correlated,
     "shuffle.correlated-histogram": _correlated,
+    "shuffle.correlated-tree": _correlated_levels,
     "shuffle.hashed-histogram": _hashed,
     "shuffle.correlated-sum": _only_the_sum,
     "shuffle.split-and-mix": _only_the_sum,

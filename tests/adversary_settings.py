@@ -82,7 +82,7 @@ _TEXT = re.compile(r"\(([^\s,()]+), ([^\s,()]+)\)-DP, (\w+) trust, (exact|upper 
 _WHOLE = 1e-6  # how far an exact guarantee may be above the truth
 _SHOWN = 1e-3  # how far it may be above the truth in a page, which shows four digits
 # The losses of several moves are rounded up to a grid, which may change δ as much as a page does.
-_ON_A_GRID = ("shuffle.tree", "shuffle.margins")
+_ON_A_GRID = ("shuffle.tree", "shuffle.correlated-tree", "shuffle.margins")
 
 Honest: TypeAlias = int | Mapping[str, int] | None
 

@@ -42,6 +42,7 @@ NOTHING_ALONE = {
     "shuffle.correlated",
     "shuffle.correlated-histogram",
     "shuffle.correlated-sum",
+    "shuffle.correlated-tree",
     "shuffle.density-histogram",
     "shuffle.fake-users",
     "shuffle.hashed-histogram",
