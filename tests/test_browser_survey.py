@@ -12,6 +12,7 @@ from collection import Service, free_port, pair, post, results
 from headcount.collect import keys
 from headcount.collect.client import response
 from headcount.collect.document import Addresses, Document
+from headcount.survey.design import Noise
 from headcount.survey.questions import Choice, Several, YesNo
 from headcount.survey.survey import Survey
 
@@ -48,15 +49,15 @@ def noisy(folder: Path) -> Document:
     return Document.of(survey, keys.create(folder, None), places())
 
 
-def many_boxes(folder: Path) -> Document:
-    """A survey whose people send as many messages as they may have ticks."""
+def many_boxes(folder: Path, trust: hc.Trust, noise: Noise) -> Document:
+    """A survey whose people fill up their ticks."""
     choices = tuple(f"place {number}" for number in range(20))
     survey = Survey(
         (Several("been", "Where have you been?", choices=choices, at_most=2),),
-        hc.Budget(3, 1e-4),
-        hc.Trust.SHUFFLE,
+        hc.Budget(3, 0 if trust is hc.Trust.LOCAL else 1e-4),
+        trust,
         FEW + PROGRAMS,
-        noise="shuffler",
+        noise=noise,
     )
     return Document.of(survey, keys.create(folder, None), places())
 
@@ -120,8 +121,18 @@ def test_noisy_answers_of_browsers_and_programs_are_counted_together(tmp_path: P
 
 
 @pytest.mark.slow
-def test_boxes_that_are_filled_up_are_counted(tmp_path: Path) -> None:
-    survey, source = many_boxes(tmp_path), hc.SecureSource()
+@pytest.mark.parametrize(
+    ("trust", "noise", "name"),
+    [
+        (hc.Trust.LOCAL, "people", "local.padded-boxes"),
+        (hc.Trust.SHUFFLE, "shuffler", "shuffle.noisy-shuffler"),
+    ],
+)
+def test_boxes_that_are_filled_up_are_counted(
+    tmp_path: Path, trust: hc.Trust, noise: Noise, name: str
+) -> None:
+    survey, source = many_boxes(tmp_path, trust, noise), hc.SecureSource()
+    assert [one.protocol.name for one in survey.design.releases] == [name]
     with pair(tmp_path, survey, CLOSES_WITH=str(FEW + PROGRAMS)) as (one, other):
         one.start()
         other.start()

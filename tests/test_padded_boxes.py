@@ -4,12 +4,14 @@ import itertools
 import math
 from collections import Counter
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
 
 import headcount as hc
+from headcount.protocols import supported_counts
 from headcount.survey.design import Ask
 from headcount.survey.split import design
 
@@ -135,6 +137,24 @@ def test_many_boxes_are_simulated_box_by_box() -> None:
         interval = answer.interval(1 - 1e-6)
         assert (interval.low <= truth).all()
         assert (truth <= interval.high).all()
+
+
+def test_shares_of_many_boxes_need_few_computations_of_margins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[float] = []
+    computed = supported_counts.supported_counts
+
+    def counted(users: int, own: Any, other: Any, reports: Any, confidence: float) -> Any:
+        calls.append(confidence)
+        return computed(users, own, other, reports, confidence)
+
+    monkeypatch.setattr(supported_counts, "supported_counts", counted)
+    protocol = made(20, 2, 3.0, 300)
+    answer = hc.run(protocol, [1 << box for box in range(20)] * 15, hc.SeededSource(1))
+    for box in protocol.task.labels:  # type: ignore[attr-defined]
+        assert 0 <= hc.share(answer, box).interval.low <= 0.05
+    assert 0 < len(calls) == len(set(calls)) <= 4
 
 
 def test_bad_messages_are_refused() -> None:

@@ -24,7 +24,7 @@ Messages    1 message of d bits.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -209,13 +209,19 @@ class SetError:
     """The error of each box, from the exact law of the number of reports that support it."""
 
     law: SupportError
+    # Intervals of shares need the same margins many times.
+    _known: dict[float, tuple[Answer, Answer]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def standard_error(self) -> Answer:
         return self.law.standard_error
 
     def margins(self, confidence: float) -> tuple[Answer, Answer]:
-        return self.law.margins(confidence)
+        if confidence not in self._known:
+            self._known[confidence] = self.law.margins(confidence)
+        return self._known[confidence]
 
     def reports(self) -> Reports:
         return self.law.reports()
