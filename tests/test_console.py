@@ -18,7 +18,7 @@ from headcount.collect.store import opened
 from headcount.console.app import Console, Handlers, console_app
 from headcount.console.form import survey_text
 from headcount.console.surveys import Folder, example
-from headcount.core.errors import Infeasible
+from headcount.core.errors import Infeasible, UnreadableData
 from headcount.survey.file import read
 from headcount.survey.plan import needed_epsilon
 
@@ -435,6 +435,25 @@ def test_codes_coarse_numbers_and_the_end_of_a_round(
     assert post(inside, "/surveys/habits/destroy").status_code == 303
     assert "All responses of this round were deleted" in inside.get("/surveys/habits").text
     assert not (place / "habits.rounds" / "2").exists()
+
+
+@pytest.mark.parametrize(
+    ("trust", "said"), [("central", "must have local or shuffle trust"), ("local", "port is taken")]
+)
+def test_a_round_that_cannot_be_opened_leaves_nothing_behind(
+    inside: httpx.Client, place: Path, monkeypatch: pytest.MonkeyPatch, trust: str, said: str
+) -> None:
+    def failing(self: Pair, **settings: Any) -> None:
+        raise UnreadableData("the shuffler must start, got: the port is taken")
+
+    monkeypatch.setattr(Pair, "start", failing)
+    (place / "habits.toml").write_text(SURVEY.replace('"local"', f'"{trust}"'))
+    page = post(inside, "/surveys/habits/open", admission="open")
+    assert page.status_code == 400
+    assert said in page.text
+    assert not list((place / "habits.rounds").iterdir())
+    assert "not opened yet" in inside.get("/").text
+    assert inside.get("/surveys/habits").status_code == 200
 
 
 def test_other_hosts_need_a_token(headcount: Headcount, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ so on. A round has its own key, so that no two rounds share a document.
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -247,11 +248,16 @@ class Folder:
             survey = self.survey(name)
             taken = [int(one.name) for one in (self.place / f"{name}.rounds").glob("[0-9]*")]
             place = self.place / f"{name}.rounds" / str(max(taken, default=0) + 1)
-            self._rounds[place] = made = Round.create(
-                place, survey, admission,
-                in_class=in_class, address=self._address, port=self._port,
-            )  # fmt: skip
-            made.start()
+            try:
+                made = Round.create(
+                    place, survey, admission,
+                    in_class=in_class, address=self._address, port=self._port,
+                )  # fmt: skip
+                made.start()
+            except HeadcountError:
+                shutil.rmtree(place)  # nobody could answer in this round
+                raise
+            self._rounds[place] = made
             return made
 
     def resume(self) -> None:
