@@ -121,7 +121,7 @@ function precedes(one: string, other: string): boolean {
 }
 
 /** A floating-point number as Python writes it. */
-export function pythonText(number: number): string {
+function pythonText(number: number): string {
   if (Object.is(number, -0)) return "-0.0";
   const [mantissa = "", power = "0"] = number.toExponential().split("e");
   const exponent = Number(power);

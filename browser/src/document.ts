@@ -18,7 +18,7 @@ import { HeadcountError, refuse } from "./errors.js";
 import { domainOf, isObject, questionOf, textOf, type Question } from "./questions.js";
 import { randomizerOf, type Instructions, type Randomizer } from "./randomizers/index.js";
 
-export const MOST_BYTES = 2 ** 20;
+const MOST_BYTES = 2 ** 20;
 const MOST_MESSAGES = 10_000;
 const MOST_RELEASES = 1000;
 const LINE = 2 ** 32; // shares of people are integers divided by this
@@ -26,7 +26,7 @@ const HEADER = 20; // the bytes of a message before its payload
 const CLOSE = 1e-6; // the relative error of a recomputed ε
 
 export interface Release {
-  readonly ids: readonly string[]; // the questions whose yes and no are the boxes of the release
+  readonly ids: readonly string[]; // one question or table, or several yes-no questions that are the boxes
   readonly of: readonly string[]; // the questions from whose answers the value is computed
   readonly share: number; // the share of people who answer it, times 2^32
   readonly slots: number; // the number of messages that everybody sends
@@ -131,7 +131,7 @@ export async function fetched(url: string): Promise<Uint8Array<ArrayBuffer>> {
   return new Uint8Array(await new Blob(parts as BlobPart[]).arrayBuffer());
 }
 
-export async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
 }
 

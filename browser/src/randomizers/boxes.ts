@@ -31,8 +31,8 @@ export function filledTicks(from: Instructions): Randomizer {
   };
 }
 
-/** Sends a random set of boxes and fillers. A weight says how likely it is that so many of the
- * person's own values are in the set. */
+/** Sends a random set of boxes and fillers. With probability weights[i]/2^64, the set has i of the
+ * person's own values. */
 export function filledSet(from: Instructions): Randomizer {
   const boxes = whole(from, "boxes", 1, MOST_BOXES);
   const ticks = whole(from, "ticks", 1, boxes);
@@ -65,7 +65,7 @@ export function filledSet(from: Instructions): Randomizer {
   };
 }
 
-/** A uniform set of so many of `among` elements, as bits. */
+/** A uniform set of `count` of `among` elements, as bits. */
 function chosen(count: number, among: number, source: Source): boolean[] {
   let left = count;
   return Array.from({ length: among }, (_, place) => {
@@ -75,7 +75,7 @@ function chosen(count: number, among: number, source: Source): boolean[] {
   });
 }
 
-/** The privacy loss of the likeliest and the least likely set. */
+/** The privacy loss: ln of the ratio between the likeliest and the least likely set. */
 function setLoss(weights: readonly bigint[], boxes: number, ticks: number, size: number): number {
   // All sets with the same number of own values are equally likely.
   const sets = weights.map((_, common) => choose(ticks, common) * choose(boxes, size - common));

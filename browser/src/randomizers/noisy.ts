@@ -194,4 +194,3 @@ export function oneOfEach(from: Instructions): Randomizer {
 function repeated(message: number, copies: number): Message[] {
   return Array.from({ length: copies }, () => [message]);
 }
-

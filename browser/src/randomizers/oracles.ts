@@ -50,7 +50,8 @@ export function membersOf(message: Message, buckets: number): Meaning & { kind: 
   return { kind: "set", values };
 }
 
-/** The privacy loss if a bit is 1 with probability p for the owner, and q for others. */
+/** The privacy loss if the bit of the own bucket is 1 with probability own/2^64, and any other bit with
+ * probability other/2^64. */
 function unaryLoss(own: bigint, other: bigint): number {
   const ratio = (over: bigint, under: bigint) => loss(over - under, under);
   return (

@@ -47,7 +47,7 @@ export function reportOf(numbers: Message): Meaning {
 }
 
 /** Messages that are drawn again until the noise would fit with any answer. `fewer` is how many
- * messages this answer has less than the answer with the most messages. */
+ * fewer messages this answer has than the answer with the most messages. */
 export function fitting(slots: number, fewer: number, draw: () => Message[]): Message[] {
   if (slots < fewer) refuse("must have room for the messages of every answer");
   for (;;) {

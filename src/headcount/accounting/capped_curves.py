@@ -15,7 +15,7 @@ from headcount.core.guarantee import PrivacyCurve
 
 _STEPS = 1000  # losses are rounded to multiples of ε divided by this
 _LARGEST = 4.0  # losses above max(4, 4ε) count as infinite
-_LARGEST_FACTOR = 100.0  # the largest ε for which probabilities that are cut off shrink by e^ε
+_LARGEST_EXPONENT = 100.0  # a larger ε makes the probabilities that are cut off no smaller
 _BENDS = 400
 
 
@@ -29,7 +29,7 @@ def capped_curve(
     thin, rare = crowds.thinned(noise), delta * RARE[crowds.moved]
     if not crowds.moved:
         # An outcome that is cut off could lower δ by up to e^ε times its probability.
-        rare *= math.exp(-min(epsilon, _LARGEST_FACTOR))
+        rare *= math.exp(-min(epsilon, _LARGEST_EXPONENT))
     views = (crowd_law(thin, some.people, rare) for some in crowds.ranges)
     if crowds.moved:
         curves = [_moved(view, epsilon, rare) for view in views]

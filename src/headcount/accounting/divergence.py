@@ -161,7 +161,7 @@ class SymmetricCurve(PrivacyCurve):
 
     For ε ≥ 0, `delta_at` gives δ. For negative arguments, δ follows from the identity
     HS_{−ε}(P‖Q) = 1 − e^−ε + e^−ε·HS_ε(Q‖P). δ is convex in e^ε, so straight lines between the
-    `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is below `_BENDS`, the losses
+    `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is below `BENDS`, the losses
     divide the interval from −pure_epsilon to pure_epsilon into `steps` equal steps, and the bends
     are these losses. Otherwise the bends only cover the ε at which δ is not negligible. With
     `one_pair`, the curve is `attained`. `quick_at` is a lower bound on δ for searches, if it is

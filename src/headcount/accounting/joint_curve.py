@@ -91,8 +91,8 @@ class CurveLosses:
 
 
 def _reach(curve: PrivacyCurve) -> float:
-    """An ε at which no larger finite loss has a probability above `_RARE`. It is up to 0.1 % larger
-    than needed, because computing δ is slow.
+    """An ε above which finite losses add at most `_RARE` to δ. It is up to 0.1 % larger than
+    needed, because computing δ is slow.
     """
     low, high = 0.0, curve.last
     most, least = curve.deltas(np.array([low, high]))

@@ -2,7 +2,8 @@
 
 A batch is stored when it arrives, so that the shuffler may forget it. Then its messages are opened
 and counted. One transaction stores the counts and the results, and deletes the sealed messages. If
-the process is killed before that, nothing was published, and the batch is opened again.
+the process is killed before that, nothing was published, and the batch is opened again. If a batch
+comes in files, only its id and its digest are stored, and its messages stay in the files.
 
 A survey has one batch. The same batch may arrive any number of times. Another batch of the same
 survey is refused: it could hold fresh noise for the same answers.
@@ -35,7 +36,7 @@ from headcount.core.tally import Tally
 from headcount.core.writing import json_text
 from headcount.survey.design import Release
 
-_PART = 2**20
+_PART = 2**20  # bytes of a batch in one row
 
 
 class Analyzer:

@@ -45,7 +45,7 @@ class Arrivals:
 
     def write(self) -> None:
         """Write all rows and the numbers of responses."""
-        # In the order of their places, rows of one transaction do not show their arrival.
+        # Rows are written in the order of their places, so they do not show which came first.
         rows = sorted((place, number, body) for place, (number, body) in self._rows.items())
         self.run.many("INSERT INTO inbox VALUES (?, ?, ?)", rows)
         for number, stored in self._stored.items():

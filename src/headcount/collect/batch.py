@@ -20,7 +20,7 @@ from headcount.core.cached import cached_property
 
 _MAGIC = b"HCB1"
 _HEAD = 16
-_PRINT = 16  # bytes of the fingerprint of a message
+_FINGERPRINT = 16  # bytes
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def first_copies(chunks: Iterable[bytes], size: int) -> NDArray[np.bool_]:
     prints = bytearray()
     for chunk in chunks:
         for at in range(0, len(chunk), size):
-            prints += hashlib.blake2b(chunk[at : at + size], digest_size=_PRINT).digest()
-    rows = np.frombuffer(prints, np.dtype((np.void, _PRINT)))
+            prints += hashlib.blake2b(chunk[at : at + size], digest_size=_FINGERPRINT).digest()
+    rows = np.frombuffer(prints, np.dtype((np.void, _FINGERPRINT)))
     first = np.zeros(len(rows), dtype=np.bool_)
     first[np.unique(rows, return_index=True)[1]] = True
     return first

@@ -39,7 +39,7 @@ class Charges:
 def spent(document: Document) -> tuple[Guarantee, PrivacyCurve]:
     """What the responses to a survey spend. If there are several waves, this document is one."""
     promise, curve = of_one_wave(document.design)
-    redrawn = document.design.redrawn  # of all waves: a bound for one of them
+    redrawn = document.design.redrawn  # for all waves, so it is an upper bound for one wave
     if not redrawn:
         return promise, curve
     delta = float(fitted_delta(promise.delta, promise.epsilon, redrawn))

@@ -147,9 +147,9 @@ class Document:
         asked |= {name: one.ask.task.to_dict() for name, one in self.tables.items()}
         if stated != asked:
             raise InvalidParameter("every question must be answered by one release of its own task")
-        told = (survey.budget, survey.least_people, survey.trust, survey.waves)
-        kept = (self.budget, self.least_people, self.trust, self.waves)
-        if told != kept:
+        of_survey = (survey.budget, survey.least_people, survey.trust, survey.waves)
+        of_releases = (self.budget, self.least_people, self.trust, self.waves)
+        if of_survey != of_releases:
             raise InvalidParameter(
                 "the budget, the least number of people, the trust model and the waves of the "
                 "survey must be those of its releases"
@@ -249,10 +249,9 @@ class Document:
         crowd = Crowd(self.least_people, honest)
         promise, curve = promise_of(self.releases, self.budget, crowd, self.waves)
         each = releases_each(self.releases) if self.trust is Trust.LOCAL else None
-        sizes = sorted((len(one.asks) for one in self.releases), reverse=True)
         return Design(
             self.trust, self.budget, crowd, self.asks, self.releases, promise, curve,
-            sum(sizes[:each]), self.waves, each, tuple(self.tables.values()),
+            self.waves, each, tuple(self.tables.values()),
         )  # fmt: skip
 
     @property

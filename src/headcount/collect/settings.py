@@ -67,9 +67,7 @@ class ShufflerSettings(Settings):
     port: int = 8401
     rate: float = 20.0  # responses per minute from one part of the network, on average
     burst: int = 200  # responses at once from one part of the network
-    sites: str = (
-        ""  # other sites whose pages may send responses: https://a.example https://b.example
-    )
+    sites: str = ""  # other sites whose pages may send responses, with spaces between their URLs
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,8 @@ def _best_central(task: Task, budget: Budget, crowd: Crowd) -> Protocol | None:
     """The central protocol with the least expected error. Central protocols send one message each
     and are calibrated quickly, so no plan is needed to find the best of them.
 
-    It is None if a plan must decide: if protocols come from outside Headcount, which a plan treats
-    with care, or if no protocol fits, which a plan explains.
+    It is None if a plan must decide. This is so if there are protocols from outside Headcount,
+    whose code may fail, or if no protocol fits. A plan says why protocols were refused.
     """
     if outside_names(task, Trust.CENTRAL):
         return None

@@ -62,8 +62,8 @@ class NodeNoise(Protocol):
 class GeometricNoise:
     """Two-sided geometric noise: P(z) ∝ e^{−rate·|z|}.
 
-    If people add shares of it, and more people than planned, there are `times` such numbers
-    together. This need not be a whole number, since the law is infinitely divisible.
+    If more people than planned add shares of it, the noise is the sum of `times` such numbers.
+    `times` need not be a whole number, since the law is infinitely divisible.
     """
 
     rate: float

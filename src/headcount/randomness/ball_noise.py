@@ -44,7 +44,7 @@ def in_cut_ball(source: Source, cut: CutBall) -> NDArray[np.int64]:
 def in_ball(source: Source, ball: BallNoise, radius: int) -> NDArray[np.int64]:
     """A uniform choice in a ball.
 
-    Choose how many boxes are positive and negative, then which, then how much.
+    Choose how many boxes are positive and negative, then which boxes, and then their numbers.
     """
     if ball.is_cube:
         drawn = uniform(source, ball.boxes, 2 * radius + 1)
@@ -59,7 +59,7 @@ def in_ball(source: Source, ball: BallNoise, radius: int) -> NDArray[np.int64]:
 
 
 def drawn_place(source: Source, weights: Sequence[int]) -> int:
-    """A random place of a list of integer weights."""
+    """A random place in a list, in proportion to its integer weights."""
     ends = list(accumulate(weights))
     return bisect_right(ends, uniform_below(source, ends[-1]))
 

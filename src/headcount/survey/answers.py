@@ -180,7 +180,7 @@ def numbers_given(
 
 
 class WrongAnswer(InvalidValue):
-    """An answer that does not fit its question. `discreet` is a message that does not show it."""
+    """An answer that does not fit its question. `discreet` is a message without it."""
 
     discreet: str = ""
 

@@ -213,8 +213,8 @@ def _one_number(estimate: Estimate, task: Task, at: int) -> Estimate:
 class Design:
     """All releases of a survey, and what they promise together.
 
-    In local trust, each person answers at most `questions_each` questions. In other trust models,
-    everybody answers all questions.
+    In local trust, each person answers `releases_each` releases. In other trust models, everybody
+    answers all releases.
     """
 
     trust: Trust
@@ -224,7 +224,6 @@ class Design:
     releases: tuple[Release, ...]
     guarantee: Guarantee
     curve: PrivacyCurve = field(repr=False)
-    questions_each: int
     waves: int = 1
     releases_each: int | None = None  # how many releases a person answers; None means all
     tables: tuple["AskedTable", ...] = ()

@@ -27,7 +27,7 @@ from headcount.core.table import counted, short
 from headcount.survey.answers import NO_ANSWER
 
 NEIGHBORS = "replace all answers of one person"
-_NEARLY = 1 - 1e-10  # an ε above this part of the budget is stated as the whole budget
+_NEARLY = 1 - 1e-10  # an ε above this fraction of the budget is stated as the whole budget
 
 
 def total(numbers: Iterable[float], times: int = 1) -> float:

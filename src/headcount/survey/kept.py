@@ -4,8 +4,8 @@ A device draws once which releases it answers. For each release, it randomizes a
 the value for the first time. Whenever it holds the same value again, it sends the same messages.
 
 Let ε be the privacy loss of one wave. If a person's values never change, all waves together have
-the loss ε, because later waves repeat the first one. It is not hidden that a value changes, and
-when: messages that differ from the earlier ones show it. If two people hold new values at the same
+the loss ε, because later waves repeat the first one. Changes are not hidden: messages that differ
+from earlier ones show that a value has changed, and when. If two people hold new values at the same
 times, and at most v different values in each release, their messages have a loss of at most v·ε.
 """
 

@@ -80,10 +80,7 @@ def local_design(asks: Sequence[Ask], budget: Budget, crowd: Crowd, waves: int) 
     )
     guarantee, curve = promised(releases, budget, waves)
     check_within(guarantee, budget, len(asks))
-    answered = min(len(asks), sum(sorted((len(one.ids) for one in releases), reverse=True)[:each]))
-    return Design(
-        Trust.LOCAL, budget, crowd, tuple(asks), releases, guarantee, curve, answered, waves, each
-    )
+    return Design(Trust.LOCAL, budget, crowd, tuple(asks), releases, guarantee, curve, waves, each)
 
 
 def of_wave(budget: Budget, waves: int) -> float:
@@ -113,8 +110,9 @@ def _of_waves(epsilon: float, waves: int) -> PrivacyCurve:
 def promised(
     releases: Sequence[Release], budget: Budget, waves: int
 ) -> tuple[Guarantee, PrivacyCurve]:
-    """The guarantee of some of the releases, whichever of them a person may answer together. Over
-    several waves, a person may answer other releases in each wave.
+    """The guarantee and the curve of all that one person answers, whichever releases these are.
+
+    In each wave, a person may answer other releases.
     """
     protocols = [one.protocol for one in releases]
     sets = [[protocols[at].guarantee for at in some] for some in answered_sets(releases)]

@@ -68,8 +68,8 @@ class Offer(ABC):
 
     @abstractmethod
     def observations(self, error: float, *, quick: bool = False) -> Observations:
-        """What an adversary observes if the release has this relative error. If `quick`, it may be
-        a little less than that, and serves a search.
+        """What an adversary observes if the release has this relative error. If `quick`, the
+        result may be a little less than that. It is used in searches.
         """
 
     @property

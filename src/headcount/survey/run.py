@@ -174,7 +174,11 @@ def people_of(design: Design, columns: Mapping[str, Any]) -> int:
 
 
 def charged(ready: Ready | ReadyWave, ledger: Ledger, dataset: str | None) -> None:
-    """Charge all releases to a ledger, as one entry. Each wave is charged when it is made."""
+    """Charge all releases of this wave to a ledger, as one entry.
+
+    If answers are kept, there is one entry for each different answer that somebody has given over
+    time. Entries that the ledger has already are not charged again.
+    """
     if isinstance(ready, ReadyWave) and not ready.wave.secure:
         raise InvalidParameter(
             "`kept` must come from waves with a secure source to be charged to a ledger, got "

@@ -102,7 +102,7 @@ def design(
     guarantee, curve = joint(protocols, budget, crowd, trust, waves)
     check_within(guarantee, budget, len(asks))
     return Design(
-        trust, budget, crowd, tuple(asks), releases, guarantee, curve, len(asks), waves,
+        trust, budget, crowd, tuple(asks), releases, guarantee, curve, waves,
         tables=asked_tables,
     )  # fmt: skip
 

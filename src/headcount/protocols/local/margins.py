@@ -17,13 +17,13 @@ Analyzer    `local.margins`: if m people answer about rows, and N of their repor
 Privacy     Pure: each report is ε'-private with ε' ≤ ε. The coin is public. That others answer
             about the other side hides nobody, so no amplification by sampling is claimed.
 Error       Unbiased. `local.margins`: people are independent. A person has the variance
-            2p(1−p)/(p−q)² + (1 − 1/k)² for the own row, and 2q(1−q)/(p−q)² + 1/k² for others. The
+            2p(1−p)/(p−q)² + (1 − 1/k)² for their own row, and 2q(1−q)/(p−q)² + 1/k² for others. The
             last terms come from the coins. They are errors about the crowd itself. Intervals are
-            those of `sampled_groups`. `local.summed-cells`: a report names a cell of the own row
-            with probability p + (e−1)q, and a cell of another row with probability eq. So the error
-            is that of an oracle with these probabilities. This is better if ε is above about 3, or
-            above 1.3 for 2 rows and 2 columns. With oracles of bits the variance of a total would
-            be e times that of a cell.
+            those of `sampled_groups`. `local.summed-cells`: a report names a cell of its owner's
+            row with probability p + (e−1)q, and a cell of another row with probability eq. So the
+            error is that of an oracle with these probabilities. It is smaller if ε is above about
+            3, or above 1.3 for 2 rows and 2 columns. With an oracle that sends a bit for each cell,
+            the variance of a total would be e times that of a cell.
 Messages    1 message.
 """
 
@@ -61,7 +61,7 @@ from headcount.protocols.sampled_groups import mean_margin
 from headcount.randomness.draws import uniform
 from headcount.randomness.totals import binomial, groups
 
-_STEPS = 12  # steps to find the end of an interval, each of which makes the error at most half
+_STEPS = 12  # steps of the search for the end of an interval; each halves the error or better
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class AskedError:
 
     @property
     def _variances(self) -> tuple[float, float]:
-        """The variance that a person adds to the own total, and to another one."""
+        """The variance that a person adds to the total of their own bucket, and to another."""
         own, other = (2 * v / float(self.support.slope) ** 2 for v in self.support.variances)
         return own + (1 - self.share) ** 2, other + self.share**2
 
@@ -173,7 +173,8 @@ class AskedError:
     def _margin(self, confidence: float, sign: int) -> NDArray[np.float64]:
         """The margin above the estimate (sign 1), or below it (sign −1).
 
-        At the end of the interval, the margin is that of a crowd with this total.
+        At the end of the interval, the margin is that of a crowd with this total. So no other
+        variance is needed for a small crowd.
         """
         margin = np.zeros(len(self.value))
         for _ in range(_STEPS):

@@ -16,8 +16,8 @@ Privacy     Pure: a set with i > 0 is at most e^ε times as likely as one with i
             rounded down for i > 0. Two people may have no value in common. Then a report may have
             i > 0 for one of them, and i = 0 for the other.
 Error       Unbiased. The variance is (cp(1−p) + (n−c)q(1−q))/(p−q)². w minimizes the larger of this
-            variance for c = 0 and for c = n. Intervals have the exact law of N. If a slot of k
-            slots were drawn and reported with a histogram protocol, the variance would be k² times
+            variance for c = 0 and for c = n. Intervals have the exact law of N. If one of k
+            values were drawn and reported with a histogram protocol, the variance would be k² times
             that of the histogram, and thus many times as large.
 Messages    1 message of d bits.
 """

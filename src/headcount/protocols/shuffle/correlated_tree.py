@@ -20,9 +20,9 @@ Privacy     If a person's cell is replaced by one below another node of the firs
 Error       Unbiased. In each node, two-sided geometric noise of rate ε1 < ε/(2h) if everyone is
             honest. In central trust, the rate is ε/(2h). `error_ratio` compares the two. Without
             the option `fanouts`, the tree has the shape that is best in central trust. So the error
-            approaches that of central noise. That of fake users (see `shuffle.tree`) does not, and
-            is much larger if ε is large. If ε is 1 or less, fake users need fewer messages for
-            nearly the same error.
+            approaches that of central noise. The error of fake users (see `shuffle.tree`) does not,
+            and it is much larger if ε is large. If ε is 1 or less, fake users need fewer messages
+            for nearly the same error.
 Messages    h + 2M(a/(1−a) + rp/(1−p))/m messages, each with a node and a sign. The local ε is
             infinite.
 """

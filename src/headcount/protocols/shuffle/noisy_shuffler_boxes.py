@@ -22,7 +22,7 @@ Privacy     The total number of messages is always the same. So the number of fi
             together. The shuffler knows z. It learns the exact answer once the noisy answer is
             published.
 Error       Unbiased. The variance of a box is that of z_b for all data. It is a little less than
-            that of `central.cube`, and there is no such noise with δ = 0.
+            that of `central.cube`. With δ = 0, there is no such noise.
 Messages    k, and (m + k)·J dummies in all. A person's ticks are among them, so the local ε is
             infinite.
 """
