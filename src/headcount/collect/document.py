@@ -43,6 +43,7 @@ from headcount.core.task import Task
 from headcount.core.writing import write_file
 from headcount.survey.design import LINE, Ask, AskedTable, Design, Release
 from headcount.survey.file import survey_from
+from headcount.survey.joint import total
 from headcount.survey.promise import promise_of, releases_each
 from headcount.survey.survey import Survey
 
@@ -284,9 +285,11 @@ class Document:
 
     @property
     def local_epsilon(self) -> float:
-        """The ε that is left if the shuffler and the analyzer collude. It may be infinite."""
+        """The ε that is left if the shuffler and the analyzer collude, rounded up. It may be
+        infinite.
+        """
         each = sorted((one.protocol.local_epsilon for one in self.releases), reverse=True)
-        return self.waves * math.fsum(each[: self.design.releases_each])
+        return total(each[: self.design.releases_each], self.waves)
 
     # As bytes -------------------------------------------------------------------------------------
 
