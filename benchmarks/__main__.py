@@ -56,14 +56,14 @@ include the price of both. Whatever Headcount is compared with is called the pee
 - *simulate*: a tally that is drawn without making messages, compared with a tally of messages.
 - *durable responses*: sealed responses of 8 messages over real HTTP, each answered with 201 when it
   is on the disk. The peer is a bare Starlette application on the same server. It writes the same
-  rows to SQLite, in groups as well, and checks nothing. Both took turns.
+  rows to SQLite, also in groups, and checks nothing. Both took turns.
 - *open and count*: new processes of the analyzer open sealed messages and count them. The peer only
   decrypts the same messages, in as many new processes.
 - *last of … responses to results*: a survey of 8 questions whose noise the shuffler adds, so that
   everybody sends 8 messages. The time includes closing, mixing, handing over, opening, counting and
-  estimating, in real processes on one machine. It is compared with a limit, like the largest memory
-  of each service with its processes. If people add the noise, they send more messages, and the time
-  grows in proportion.
+  estimating, in real processes on one machine. It is compared with a limit. So is the largest
+  memory of each service with its processes. If people add the noise, they send more messages, and
+  the time grows in proportion.
 - *random bytes*: the source of random bytes, compared with the bare cipher. A ratio of 1 is the
   speed of the cipher.
 

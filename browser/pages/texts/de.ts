@@ -146,7 +146,7 @@ export const german: Texts = {
     storedLocal: "Ihre zufällig veränderten Antworten sind gespeichert.",
     next: (count) =>
       `Wenn die Umfrage endet, werden die Nachrichten aller gemeinsam gemischt und gezählt. Bei weniger als ${people(count)} wird nichts ausgewertet.`,
-    keeps: "Dieses Gerät merkt sich nur, dass es diese Umfrage beantwortet hat. Es behält weder Ihre Antworten noch das Gesendete.",
+    keeps: "Dieses Gerät merkt sich nur, dass es diese Umfrage beantwortet hat, und ihr ε. Es behält weder Ihre Antworten noch das Gesendete.",
     survey: "Umfrage",
   },
   already: {

@@ -31,10 +31,10 @@ export const english = {
   sees: {
     title: "Who can see what",
     collector: "Whoever runs the survey",
-    collectorSees: "Your randomized answers. They may know who sent them.",
+    collectorSees: "Your randomized answers, and perhaps who sent them.",
     shuffler: "The mixing party",
     shufflerSees: "That your device answered, and when. Not what you answered.",
-    shufflerNoise: "It also adds the noise. So it can compute the exact results once they are published.",
+    shufflerNoise: "It also adds the noise. So it can compute the exact results once the noisy results are published.",
     analyzer: "The counting party",
     analyzerSees: "Everybody’s messages, mixed. Not who sent which message.",
     both: "Both together",
@@ -64,7 +64,7 @@ export const english = {
     analyzer: "Counting party",
     checked: "What this page has checked",
     checks:
-      "The document has the digest of this address. Every question has one randomizer that takes exactly its answers. Sizes and numbers of messages are the same for everybody. The page has computed the noise itself, and the ε that is left without the mixing party.",
+      "The document has the digest that is in this address. Every question has one randomizer, which accepts exactly the possible answers. Sizes and numbers of messages are the same for everybody. The page has computed the noise itself, and the ε that is left without the mixing party.",
     notChecked:
       "The joint δ of all answers depends on everybody’s noise. Both parties compute it from the same document, and so can you with the program headcount.",
     wavesNotChecked: (epsilon: string) =>
@@ -78,7 +78,7 @@ export const english = {
     begin: "Begin",
     needed: "Please agree before you begin.",
   },
-  code: { label: "Invitation code", help: "You got it with your invitation. It is used once.", needed: "Please enter your code." },
+  code: { label: "Invitation code", help: "You got it with your invitation. It works once.", needed: "Please enter your code." },
 
   // Questions
   yes: "Yes",
@@ -87,7 +87,7 @@ export const english = {
   noneHelp: "“No answer” is protected like any other answer.",
   optional: "optional",
   atMost: (count: number) => (count === 1 ? "Choose at most one, or none." : `Choose at most ${count}, or none.`),
-  any: "Choose any, or none.",
+  any: "Choose any number of them, or none.",
   range: (low: string, high: string, whole: boolean) =>
     `${whole ? "A whole number" : "A number"} from ${low} to ${high}`,
   missing: "Please answer this question.",
@@ -101,7 +101,7 @@ export const english = {
   // Review
   review: {
     title: "Your answers",
-    text: "They are still only on this device. In the next step, your device randomizes and seals them, once. After that they cannot be changed.",
+    text: "Your answers are still only on this device. In the next step, your device randomizes and seals them, once. After that they cannot be changed.",
     change: "Change my answers",
     seal: "Randomize and seal",
     nothing: "none of them",
@@ -114,13 +114,13 @@ export const english = {
       messages === "1"
         ? `One sealed message of ${bytes} bytes. Everybody sends one message of the same size.`
         : `These ${messages} sealed messages, ${bytes} bytes in all. Everybody sends the same number of messages of the same size.`,
-    notSent: "Nothing has been sent yet. If you close this page now, nothing will be.",
+    notSent: "Nothing has been sent yet. If you close this page now, nothing will be sent.",
     resume: "Your device sealed your answers earlier, but nobody has confirmed them yet. It can send the same bytes again. This reveals nothing more.",
     inWords: "In words",
     shuffled:
-      "Your answers are among these messages. The counting party gets them mixed with everybody else’s, and cannot tell who sent which, or which belong together.",
+      "Your answers are among these messages. The counting party gets them mixed with everybody else’s, and cannot tell who sent which message, or which messages belong together.",
     hiddenByPeople: "Random messages from all people hide each single answer.",
-    hiddenByShuffler: "Random messages that the mixing party adds hide each single answer.",
+    hiddenByShuffler: "The mixing party adds random messages, which hide each single answer.",
     randomized: "Your device has drawn these at random. They may differ from your answers.",
     asBytes: "The very bytes",
     empty: (count: number) => (count === 1 ? "1 empty message" : `${count} empty messages`),
@@ -132,7 +132,7 @@ export const english = {
     plus: "+1",
     minus: "−1",
     share: (number: string) => `the random number ${number}`,
-    shareHelp: "These numbers look random. Only their sum, with everybody’s, has a meaning.",
+    shareHelp: "These numbers look random. Only the sum of everybody’s numbers has a meaning.",
     report: (numbers: string) => `the randomized report ${numbers}`,
     reportHelp: "Your device chose this at random. It fits many answers, and your answer need not be among them.",
     noAnswer: "no answer",
@@ -149,7 +149,7 @@ export const english = {
     storedLocal: "Your randomized answers have been stored.",
     next: (count: string) =>
       `When the survey closes, everybody’s messages are mixed and counted together. With fewer than ${people(count)}, nothing is analyzed.`,
-    keeps: "This device only remembers that it has answered this survey. It keeps neither your answers nor what was sent.",
+    keeps: "This device remembers only that it has answered this survey, and the survey’s ε. It keeps neither your answers nor what was sent.",
     survey: "Survey",
   },
   already: {

@@ -147,7 +147,7 @@ def count(
     passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count a batch in Parquet files, and show the results. The same batch is counted once."""
+    """Count a batch in Parquet files, and show the results. Each batch is counted only once."""
     if out is not None:
         collected_page.check_collected(out)
     document = Document.load(survey)

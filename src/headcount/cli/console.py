@@ -79,7 +79,9 @@ def console(
     if given is not None and len(given) < 16:
         raise InvalidParameter("the token must have at least 16 characters")
     if folder is not None and in_class is not None:
-        raise InvalidParameter("FOLDER must not be given with --class, which names a file in it")
+        raise InvalidParameter(
+            "FOLDER must not be given with --class, since the folder of the survey file is used"
+        )
     token = given or secrets.token_urlsafe(24)
     settings = ConsoleSettings(host=host, port=port)
     place = folder or (Path() if in_class is None else in_class.parent)

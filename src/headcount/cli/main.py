@@ -8,7 +8,7 @@ from headcount.cli.interrupts import at_once
 def main() -> None:
     """Entry point of the `headcount` command."""
     with at_once("headcount: interrupted: stopped before the command was done"):
-        gc.disable()  # loading makes many objects that stay, so collecting garbage is in vain
+        gc.disable()  # loading makes many objects that stay, so there is no garbage to collect
         from headcount.cli.program import load, run
 
         app = load()

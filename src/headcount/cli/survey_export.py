@@ -21,7 +21,7 @@ def export(
     """Write the page on which people answer, as files for any web server.
 
     The page sends responses to the shuffler of the survey. The setting `sites` of the shuffler must
-    name the site on which the page is.
+    name the site that serves the page.
     """
     survey = Document.load(document)
     page = export_page(survey, out)

@@ -175,7 +175,8 @@ class Folder:
         """Write a survey file, if its text is a survey."""
         if not _NAME.fullmatch(name) and (new or name not in self.names()):
             raise InvalidParameter(
-                f"`name` must have only letters, digits, - and _, got {name!r}", hint="campus"
+                f"`name` must have only letters, digits, - and _, got {name!r}",
+                hint="choose a name such as campus",
             )
         rounds = self.place / f"{name}.rounds"
         if new and (name in self.names() or rounds.exists()):

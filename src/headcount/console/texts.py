@@ -10,7 +10,7 @@ SIGN_IN_WHY = (
     "again."
 )
 TOKEN = "Token"
-WRONG_TOKEN = "This is not the token, or it was used before."
+WRONG_TOKEN = "This token is wrong, or it was used before."
 STALE_FORM = "This form is too old. Go back, load the page again, and send the form once more."
 
 # The list of surveys
@@ -18,13 +18,13 @@ SURVEYS = "Surveys"
 FOLDER = "Survey files in {place}"
 NO_SURVEYS = "There are no survey files yet. Write the first one."
 NEW = "New survey"
-NEW_FORM = "New survey by a form"
+NEW_FORM = "New survey from a form"
 NOT_A_SURVEY = "This file is not a survey yet."
 STATES = {
     "draft": "not opened yet",
     "open": "open",
     "counting": "being counted",
-    "results": "results are there",
+    "results": "results are ready",
     "destroyed": "destroyed",
 }
 
@@ -33,15 +33,15 @@ NAME = "Name of the file"
 NAME_HELP = "Letters, digits, - and _. The file gets the ending .toml."
 FILE = "Survey file"
 FILE_HELP = "Change whatever you like. Everything after a # is a comment."
-UPLOAD = "Take the text of a file on this device"
+UPLOAD = "Use the text of a file on this device"
 SAVE = "Check and save"
 EDIT = "Edit the file"
 EDITING = "Edit {name}.toml"
 FIX = "Fix: {hint}"
-FIXED_NOW = "This survey was opened, so its file does not change any more."
+FIXED_NOW = "This survey was opened, so its file cannot be changed."
 
 # The form
-FORM_TITLE = "A survey by a form"
+FORM_TITLE = "A survey from a form"
 FORM_HELP = (
     "Fill in as many questions as you need. The next page shows the survey file, where you can "
     "change everything."
@@ -55,7 +55,7 @@ FORM_PEOPLE_HELP = "With fewer responses, nothing is analyzed."
 FORM_TRUST = "Whom must people trust?"
 FORM_TRUSTS = {
     "shuffle": "Somebody who mixes all answers before they are counted",
-    "local": "Nobody: each device randomizes its answers itself",
+    "local": "Only their own devices, which randomize all answers",
 }
 FORM_QUESTION = "Question {number}"
 FORM_TEXT = "Text"
@@ -75,8 +75,8 @@ PLAN = "Plan"
 HOW_EXACT = "How exact must it be?"
 HOW_EXACT_HELP = (
     "Noise protects people, and makes results less exact. Say how large the margin of error from "
-    "this noise may be, in percentage points. The answer is the strongest protection that is "
-    "exact enough."
+    "this noise may be, in percentage points. The page then finds the strongest protection with "
+    "which the answers are exact enough."
 )
 MARGIN = "Largest margin of every answer, in points"
 ASK_MARGIN = "Find the protection"
@@ -129,8 +129,8 @@ CLASS_HELP = "One QR code for the projector, a live number of responses, and one
 CLASS_OPEN = "Open in class mode"
 AGAIN = "Ask again"
 AGAIN_HELP = (
-    "A new round spends privacy again: people who answer in both rounds are protected by the sum "
-    "of both budgets."
+    "A new round spends privacy again. If people answer in both rounds, the budgets of both rounds "
+    "add up."
 )
 
 # Collecting
@@ -170,10 +170,10 @@ CLASS_CLOSE = "Close and show the result"
 
 # Results
 COUNTING = "Mixing, opening and counting"
-COUNTING_HELP = "This page loads itself again."
+COUNTING_HELP = "This page reloads by itself."
 RESULTS = "Results"
 DOWNLOADS = "Download"
 REFUSED = "This did not work"
 NOT_FOUND = "There is nothing at this address."
-BUG = "The program failed. The terminal that runs it says more."
+BUG = "The program failed. The terminal in which it runs shows more."
 HOME = "All surveys"

@@ -57,7 +57,7 @@ def collected_body(found: Facts) -> str:
     parts = [
         *(f'<p class="warning">{escape(one)}</p>' for one in _warnings(found)),
         paragraphs(
-            f"{counted_people(found['people'])} answered. Lines at the bars are {confidence} "
+            f"{counted_people(found['people'])} answered. The lines on the bars are {confidence} "
             "intervals for the people who answered. They allow for the noise that protects "
             "people. The second interval is for the population from which these people were drawn "
             "at random. It also allows for sampling."

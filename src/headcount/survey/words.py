@@ -103,12 +103,12 @@ def not_hidden(epsilon: float, shown: float | None) -> tuple[str, ...]:
         often = f"with a probability of up to {math.ceil(1000 * shown) / 10:.1f} %"
     return (
         "Changes are not hidden. If an answer changes, the device randomizes the new answer, and "
-        f"{often} it sends something else than before. Whoever compares the waves then knows for "
+        f"{often} it sends something different. Whoever compares the waves then knows for "
         "certain that an answer changed, and when.",
-        "Even then, it stays uncertain what the answers were. Compared with anybody whose answers "
-        "change at the same times, somebody who gives two different sets of answers has epsilon = "
-        f"{rounded_up(2 * epsilon)} instead of {rounded_up(epsilon)}. Each further different set "
-        f"of answers adds {rounded_up(epsilon)}.",
+        "Even then, it stays uncertain what the answers were. Somebody who gives two different "
+        f"sets of answers has epsilon = {rounded_up(2 * epsilon)} instead of "
+        f"{rounded_up(epsilon)}, compared with anybody whose answers change at the same times. "
+        f"Each further different set of answers adds {rounded_up(epsilon)}.",
     )
 
 

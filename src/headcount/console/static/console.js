@@ -1,6 +1,6 @@
 // What the researcher's pages do by themselves: show the plan of a slider, show the number of
 // responses, take the text of a file, and find the line of an error. Without a script, the pages have
-// to be loaded again by hand.
+// to be loaded again by hand, and the text of a file has to be pasted.
 
 // A long computation says that it is under way.
 for (const form of document.querySelectorAll("form[data-busy]")) {
