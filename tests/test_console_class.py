@@ -84,6 +84,7 @@ def check_looks(page: Page, *paths: str) -> None:
         device.close()
 
 
+@pytest.mark.slow
 def test_a_class_answers_and_sees_the_result(tmp_path: Path) -> None:
     (tmp_path / "nerves.toml").write_text(SURVEY)
     hosts: set[str | None] = set()

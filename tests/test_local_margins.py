@@ -102,6 +102,7 @@ def answers_about(
     return users / among + 2 * (answered - asked / among)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("users", [30, 120, 600, 5000])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_intervals_of_one_question_each_hold(users: int, epsilon: float) -> None:

@@ -406,6 +406,7 @@ def test_given_limits_take_the_place_of_a_collections_own() -> None:
     assert {one.trust for one in free.candidates} == {hc.Trust.LOCAL}
 
 
+@pytest.mark.slow
 @tasks
 def test_tables_of_collections_fit_a_terminal(task: hc.Task) -> None:
     plan = hc.plan(task, BUDGET, CROWD, purpose="collection")

@@ -400,6 +400,7 @@ def test_noise_of_those_who_are_not_counted_on() -> None:
     check_atoms(protocol, atoms_seen(protocol, counts, held))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("honest", [4, 2])
 def test_simulated_correlated_sums_have_the_law_of_messages(honest: int) -> None:
     protocol = correlated(3, 4, honest=honest)

@@ -454,6 +454,7 @@ def test_plans_rank_trees() -> None:
     assert order == sorted(order)
 
 
+@pytest.mark.slow
 def test_limits_on_messages_choose_the_shape() -> None:
     task, budget, crowd = hc.Distribution(0, 1, 1024), hc.Budget(1, 1e-6), hc.Crowd(10**5)
     for most, fanouts in ((8, "4,4,4,4,4"), (1.5, "1024")):
