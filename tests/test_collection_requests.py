@@ -293,10 +293,14 @@ def test_services_are_as_described(
         case.call_and_validate()
         tested.add((case.method, case.path))
 
-    for found in described.get_all_operations():
+    operations = list(described.get_all_operations())
+    for found in operations:
         assert isinstance(found, Ok)
         operation = found.ok()
         with contextlib.suppress(Unsatisfiable):  # nothing about some requests can be wrong
             QUIET(given(operation.as_strategy(generation_mode=mode))(check))()
-    assert len(tested) == 6 if mode.is_positive else {"POST", "PUT"} & {one for one, _ in tested}
+    if mode.is_positive:
+        assert len(tested) == len(operations)
+    else:
+        assert {"POST", "PUT"} & {method for method, _ in tested}
     assert one.running
