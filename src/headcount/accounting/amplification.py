@@ -19,14 +19,13 @@ Binary      Everyone flips their bit (lies) with probability q = 1/(1+e^ε₀). 
 Unary       (Cheu et al. 2019.) Everyone holds x ∈ {0..r} and sends x ones and r−x zeros. Each bit
             is flipped with probability q. The view is the number V of ones. Let the others hold k
             zeros and (n−1)r−k ones, and let W = Bin(k, q) − Bin((n−1)r−k, q). Up to a shift, V is
-            W + Bin(r−x, q) + Bin(x, 1−q). *Only x = 0 and x = r matter.* Changing one of the
-            victim's bits from zero to one adds Bernoulli(1−q) instead of Bernoulli(q) to a
-            log-concave law, so the likelihood ratio of the two views is monotone. This relation is
-            transitive, so the ratio is monotone for any x < x'. Let P_x be the law of V for x.
-            Hence the best event is {V > t} for (x', x) and {V ≤ t} for (x, x'). P_x(V > t) rises
-            with x, so P_x'(V > t) − e^ε P_x(V > t) is largest for x' = r and x = 0. Inverting all
-            bits swaps the pair: (0, r) at k becomes (r, 0) at (n−1)r−k. So δ is the maximum over k
-            and t of
+            W + Bin(r−x, q) + Bin(x, 1−q). *Only x = 0 and x = r matter.* Let P_x be the law of V
+            for x. Changing one of the victim's bits from zero to one adds Bernoulli(1−q) instead of
+            Bernoulli(q) to a log-concave law, so the likelihood ratio of the two views is monotone.
+            This relation is transitive, so the ratio is monotone for any x < x'. Hence the best
+            event is {V > t} for (x', x) and {V ≤ t} for (x, x'). P_x(V > t) rises with x, so
+            P_x'(V > t) − e^ε P_x(V > t) is largest for x' = r and x = 0. Inverting all bits swaps
+            the pair: (0, r) at k becomes (r, 0) at (n−1)r−k. So δ is the maximum over k and t of
                 g(t) = P_r(V > t) − e^ε P_0(V > t).
             As before, g first rises, then falls, and blocks of k are bounded in the same way.
 Blanket     (Balle, Bell, Gascón, Nissim 2019.) Let ω(y) = min over x of R_x(y), and γ = Σω. Each

@@ -1,9 +1,9 @@
 """Noise on the counts of several boxes, with probabilities that fall with the size of the noise.
 
-Notation    z is the noise of m boxes, k the most ticks of a person, x = e^−ε. The size of z is
-            N(z) = ⌈max(max|z_b|, Σz⁺/k, Σz⁻/k)⌉, where z⁺ and z⁻ are the positive and the negative
-            part. P(z) is proportional to x^N(z). B_j is the ball of all z with N(z) ≤ j.
-            Without a limit on ticks, k = m and N(z) = max|z_b|: the ball is a cube.
+Notation    z is the noise of m boxes, k is the largest number of ticks of a person, and x = e^−ε.
+            The size of z is N(z) = ⌈max(max|z_b|, Σz⁺/k, Σz⁻/k)⌉, where z⁺ and z⁻ are the positive
+            and the negative part. P(z) is proportional to x^N(z). B_j is the ball of all z with
+            N(z) ≤ j. Without a limit on ticks, k = m and N(z) = max|z_b|: the ball is a cube.
 Privacy     If a person's value is replaced, at most k boxes gain a tick and at most k boxes lose
             one. So the difference v has N(v) ≤ 1, and N(z + v) is at most N(z) + 1. The guarantee
             is pure ε. Losses are ε, 0 or −ε. In a cube, a difference in all boxes has the largest
@@ -14,9 +14,9 @@ Radius      Draw j with a weight of |B_j|·x^j, and then z uniformly in B_j. Bal
             h(x)/(1−x)^{m+1} for a polynomial h of degree m at most, whose coefficients are not
             negative (Stanley 1980). So j is I plus m + 1 geometric numbers of ratio x, with
             P(I = i) proportional to h_i·x^i.
-Counts      Let A_a(j, s) be the number of ways to choose a numbers from 1, …, j with a sum of at
-            most s. Then |B_j| = Σ m!/(a!b!(m−a−b)!)·A_a(j, kj)·A_b(j, kj), over the numbers a of
-            positive and b of negative boxes.
+Counts      Let A_a(j, s) be the number of sequences of length a with elements in 1, …, j and a sum
+            of at most s. Then |B_j| = Σ m!/(a!b!(m−a−b)!)·A_a(j, kj)·A_b(j, kj), over the numbers a
+            of positive and b of negative boxes.
 Error       The variance of a box is Σ_j Q_j·x^j/Σ_j |B_j|·x^j, with Q_j = Σ z_1² over B_j. Q_j is a
             polynomial of degree m + 2. Given j, z_1 has the law |{z ∈ B_j: z_1 = t}|/|B_j|, which
             is uniform in a cube. It falls with |t|, so a uniform law has wider margins.
@@ -44,7 +44,9 @@ from headcount.core.guarantee import PrivacyCurve
 _DIGITS = 50
 _LISTED_DIGITS = 65  # the digits of the probabilities of releases
 _WHOLE = 1 << 300  # these probabilities are integers divided by this
-_MOST_POINTS = 400_000  # a law of releases is not listed if it sums up more noises than this
+# A law of releases is not listed if the number of noises times the number of possible counts
+# exceeds 30 times this.
+_MOST_POINTS = 400_000
 _FINEST = 2.0**-12  # the smallest rate for which a law is tabulated
 _MOST_STEPS = 2e7  # a law in a ball is not computed if it takes more steps than this
 
@@ -70,7 +72,9 @@ class BallNoise:
         return sum(weight for _, weight in self.patterns(radius))
 
     def patterns(self, radius: int) -> list[tuple[tuple[int, int], int]]:
-        """How many noises in a ball have a positive and b negative boxes."""
+        """The number of noises in a ball for each (a, b). a is the number of positive boxes, and b
+        the number of negative boxes.
+        """
         ways = [
             sums_within(number, radius, self.ticks * radius) for number in range(self.boxes + 1)
         ]
@@ -105,7 +109,7 @@ class BallNoise:
     def weights(self, digits: int) -> list[Decimal]:
         """h_i·x^i for all i, with a relative error below 10^−digits."""
         with decimal_digits(digits + 12):
-            x = exponential(-self.epsilon)  # X
+            x = exponential(-self.epsilon)
             return [Decimal(start) * x**i for i, start in enumerate(self.starts)]
 
     @property
@@ -121,8 +125,8 @@ class BallNoise:
         m = self.boxes
         leaving = [(2 * s + 1) ** m - (2 * s) ** m for s in range(m + 1)]
         with decimal_digits(_DIGITS + m):
-            x = exponential(-self.epsilon)  # X
-            # Σ_s x^s·leaving is a polynomial over (1−x)^m, and all noises weigh h(x)/(1−x)^m.
+            x = exponential(-self.epsilon)
+            # Σ_s x^s·leaving[s] is a polynomial divided by (1−x)^m. Σ_z x^N(z) is h(x)/(1−x)^m.
             above = sum(Decimal(one) * x**i for i, one in enumerate(_numerator(leaving, m)))
             return float(above / sum(self.weights(_DIGITS + m))) * (1 + 4 * ROUNDING)
 
@@ -147,19 +151,19 @@ class BallNoise:
         # The coefficients of the numerator may be negative, so more digits are needed.
         digits = _DIGITS + 4 * self.boxes
         with decimal_digits(digits):
-            x = exponential(-self.epsilon)  # X
+            x = exponential(-self.epsilon)
             terms = enumerate(_numerator(squares, self.boxes + 3))
             above = sum((one * x**i for i, one in terms), Decimal(0))
             return float(above / sum(self.weights(digits)) / (1 - x) ** 2)
 
     @property
     def step(self) -> int:
-        """The step in which `one` is stated."""
+        """The number of units in one step of the law `one`."""
         return math.ceil(_FINEST / self.epsilon)
 
     @cached_property
     def one(self) -> Law:
-        """The law of the noise of one box, in steps, or one with wider margins."""
+        """The law of the noise of one box in units of `step`, or a law with wider margins."""
         radii = self._radii
         steps = self.boxes * self.ticks * float(radii.stop) ** 2
         if self.is_cube or self.step > 1 or steps > _MOST_STEPS:
@@ -176,7 +180,7 @@ class BallNoise:
 
     @property
     def _radii(self) -> Law:
-        """The law of the radius j in steps. If a step has several units, it is rounded up."""
+        """The law of the radius j in units of `step`. If the step is above 1, j is rounded up."""
         with decimal_digits(_DIGITS):
             weights = self.weights(_DIGITS)
             shares = np.array([float(weight / sum(weights)) for weight in weights])
@@ -193,9 +197,9 @@ class BallNoise:
     ) -> Mapping[tuple[int, ...], Fraction] | None:
         """The law of counts plus noise, to 60 digits. None if it is too long to list.
 
-        Outcomes are merged if they have the same likelihood ratios for all counts of this many
-        people. This holds if the sizes N for these counts have the same differences. A merged
-        outcome is named by these differences.
+        Outcomes are merged if they have the same likelihood ratios for all counts c of `users`
+        people. This holds if the sizes N(y − c) of the outcomes y have the same differences. A
+        merged outcome is named by these differences.
         """
         reach = math.ceil(_LISTED_DIGITS * math.log(10) / float(self.epsilon)) + users
         if (2 * reach + 1) ** self.boxes * (users + 1) ** self.boxes > 30 * _MOST_POINTS:
@@ -205,7 +209,7 @@ class BallNoise:
             return None
         place = list(product(range(users + 1), repeat=self.boxes)).index(counts)
         with decimal_digits(_LISTED_DIGITS + 15):
-            x = exponential(-self.epsilon)  # X
+            x = exponential(-self.epsilon)
             every = sum(self.weights(_LISTED_DIGITS)) / (1 - x) ** self.boxes
             powers = [x**size for size in range(4 * reach + 2)]
             law = {}
@@ -227,7 +231,7 @@ def ball_size(noise: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=1 << 16)
 def sums_within(number: int, largest: int, limit: int) -> int:
-    """A_a(j, s): the ways to choose a numbers from 1, …, j with a sum of at most s."""
+    """A_a(j, s) for a = `number`, j = `largest` and s = `limit`."""
     return sum(
         (-1) ** i * math.comb(number, i) * math.comb(limit - i * largest, number)
         for i in range(number + 1)
@@ -236,7 +240,7 @@ def sums_within(number: int, largest: int, limit: int) -> int:
 
 
 def chosen(boxes: int, one: int, other: int) -> int:
-    """The ways to choose a positive and b negative boxes."""
+    """The number of ways to choose `one` positive and `other` negative boxes."""
     return math.comb(boxes, one) * math.comb(boxes - one, other)
 
 
@@ -251,8 +255,8 @@ def _numerator(values: list[int], power: int) -> list[int]:
 def box_shares(boxes: int, ticks: int, radius: int) -> NDArray[np.float64]:
     """The share of noises in a ball with z_1 = t, for t = 0, …, j.
 
-    A row has the weights of all sums of a numbers from 1, …, j, divided by j^a. All terms are
-    positive.
+    For each sum, `row` has the number of sequences of length a with elements in 1, …, j and this
+    sum, divided by j^a. All terms are positive.
     """
     if not radius:
         return np.ones(1)
@@ -283,8 +287,8 @@ def _classes(
 ) -> tuple[list[tuple[int, ...]], list[Counter[int]]]:
     """Classes of releases with the same likelihood ratios, and their sizes.
 
-    The name of a class has the size N(y − c) for all counts c, minus the least of them. The
-    counter has the number of releases for each least size.
+    The name of a class lists the sizes N(y − c) for all counts c, minus the least of these sizes.
+    The counter of a class says how many of its releases have each least size.
     """
     line = np.arange(-reach, reach + users + 1)
     seen = np.stack(np.meshgrid(*[line] * boxes, indexing="ij"), axis=-1).reshape(-1, boxes)

@@ -17,8 +17,8 @@ All convolutions are direct sums of positive terms, so small probabilities are a
 ones.
 
 A person may also move in several histograms at once. If the total is not fixed, the noise of all
-histograms is independent, and so are the losses of k moves. Each move then has the loss ε/k, 0 or
-−ε/k.
+histograms is independent, and so are the losses of k moves. The finite losses of each move are then
+ε/k, 0 and −ε/k.
 """
 
 import math
@@ -96,7 +96,9 @@ class BucketNoise:
         return min(1.0, float(ends - both) * (1 + 4 * self.slack))
 
     def unpaired_in(self, moves: int) -> float:
-        """The probability that one of several independent moves has no partner, rounded up."""
+        """The probability that at least one of several independent moves has an infinite loss,
+        rounded up.
+        """
         if moves == 1:
             return self.unpaired
         paired = moves * math.log1p(-min(self.unpaired, 1 - ROUNDING))
@@ -105,8 +107,8 @@ class BucketNoise:
     @cached_property
     def losses(self) -> tuple[float, float, float, float]:
         """The probabilities that a move has the loss ∞, ε, 0 or −ε. They are rounded up."""
-        # The noise of bucket i grows, which is less likely if Z_i ≥ T/2. The noise of bucket j
-        # shrinks, which is less likely if Z_j ≤ T/2.
+        # The noise of bucket i grows by 1, and becomes less likely if Z_i ≥ T/2. The noise of
+        # bucket j shrinks by 1, and becomes less likely if Z_j ≤ T/2.
         half, sums = self.most // 2, np.zeros(3)
         if self.fixed_total:
             for u in range(self.most):

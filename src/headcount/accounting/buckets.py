@@ -40,7 +40,9 @@ class MovedCurve(PrivacyCurve):
 
     @property
     def attained(self) -> bool:
-        """Whether no pair is replaced by one that dominates it. Then both directions are alike."""
+        """Whether neither pair is replaced by a pair that dominates it. If so, both directions have
+        the same curve.
+        """
         held, left = self.leaving
         return self.entering[0] is left and self.entering[1] is held
 

@@ -37,9 +37,9 @@ def near_least_private(
     """An integer amount of noise in [start, stop] with delta·(1 − close) ≤ delta_at(noise) ≤ delta.
 
     δ must fall smoothly with more noise. Few evaluations of δ are needed, because ln δ is nearly
-    linear in the noise. If `start` is private, the result is `start`. If neighboring integers are
-    too far apart for `close`, the result is the least private one. The result has been verified to
-    be private. It is None if `stop` is not private.
+    linear in the noise. If `start` is private, the result is `start`. If no integer meets the lower
+    bound, the result is the smallest integer that is private. The result has been verified to be
+    private. It is None if `stop` is not private.
     """
 
     def log_at(noise: int) -> float:
@@ -51,7 +51,8 @@ def near_least_private(
     while at_high > math.log(delta):
         if high >= stop:
             return None
-        # A straight line through the last two points says where to look. It goes a little further.
+        # The next point is a little beyond the one at which a straight line through the last two
+        # points reaches the goal.
         slope = (at_high - at_low) / (high - low) if at_high < at_low else 0.0
         ahead = math.ceil((goal - at_high) / slope) + 1 if slope else step
         low, at_low = high, at_high

@@ -32,9 +32,10 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 
 _EDGE, _ONE = Fraction(9, 20), Fraction(1, 10)  # P(R = 0) = P(R = m), and P(R = 1)
-# Laws are cut off where probabilities are below this part of δ: for a count, and for two buckets.
+# Laws are cut off where probabilities are below this fraction of δ. The first number is for a
+# count, the second for two buckets.
 RARE = (2.0**-40, 2.0**-18)
-_MISSED = 2.0**-12  # the part of δ that covers rare numbers of people, which are left out
+_MISSED = 2.0**-12  # the part of δ that covers unlikely numbers of people, which are left out
 _BLOCK = 2048  # the number of sums that one matrix product computes
 _OUTSIDE = 2.0**-260  # about the probability outside the window of a binomial law
 _RANGES = 8  # the number of ranges into which the numbers of people in a bucket are divided
@@ -299,7 +300,7 @@ class HonestPeople:
     numbers do not depend on the data. δ is larger for fewer people, so the lowest number of each
     range stands for the whole range.
 
-    If there are too many people for the exact law, the proof marks everyone at random with
+    If there are too many people for the exact law, the proof marks each person independently with
     probability 2^−halvings. People with a mark jump 2^halvings times as often. People without a
     mark do not jump, and the proof tells the adversary everything that they send.
     """

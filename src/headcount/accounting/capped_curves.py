@@ -15,7 +15,7 @@ from headcount.core.guarantee import PrivacyCurve
 
 _STEPS = 1000  # losses are rounded to multiples of ε divided by this
 _LARGEST = 4.0  # losses above max(4, 4ε) count as infinite
-_LARGEST_EXPONENT = 100.0  # a larger ε makes the probabilities that are cut off no smaller
+_LARGEST_EXPONENT = 100.0  # beyond this ε, the limit for cutting off outcomes falls no further
 _BENDS = 400
 
 
@@ -54,7 +54,7 @@ def _moved(view: CrowdLaw, epsilon: float, rare: float) -> PrivacyCurve:
 def _coarse(
     upper: NDArray[np.float64], lower: NDArray[np.float64], law: Law, step: float, rare: float
 ) -> tuple[Law, Law]:
-    """Two laws that have fewer outcomes, and that are at least as easy to tell apart.
+    """Two laws with fewer outcomes that are at least as easy to tell apart as `upper` and `lower`.
 
     Each outcome is split into two, whose losses are the nearest multiples of `step` below and above
     its own loss. The split can be undone, so it never makes the laws harder to tell apart. Outcomes

@@ -301,10 +301,11 @@ class _Search:
 def _least_r(
     measure: Callable[[float], float], r: float, fall: float, tolerance: float
 ) -> tuple[float, float, float] | None:
-    """An r with −tolerance ≤ measure(r) ≤ 0, the slope at which measure falls, and measure(r).
+    """An r with measure(r) ≤ 0, the slope at which measure falls, and measure(r).
 
-    measure(r) is ln(δ/budget). It is nearly linear in r, so the search follows the line through
-    the best point above 0 and the best point below 0. The result is None if the search finds no r.
+    measure(r) is ln(δ/budget). At the r that is found, it is at least −tolerance, unless no smaller
+    r is found. It is nearly linear in r, so the search follows the line through the best point
+    above 0 and the best point below 0. The result is None if the search finds no r.
     """
     low, high = (0.0, math.inf), (math.inf, -math.inf)
     for _ in range(60):

@@ -1,17 +1,18 @@
 """The noise of `ball_noise`, cut to a ball, so that J plus the noise of a box is never negative.
 
-Notation    z is the noise of m boxes, k the most ticks of a person, N(z) the size of z, and B_j the
-            ball of all z with N(z) ≤ j (see `ball_noise`). J is the radius of the largest ball. p_j
-            is the weight of a noise of size j, an integer. All weights add up to W.
+Notation    z is the noise of m boxes, k the largest number of ticks of a person, N(z) the size of
+            z, and B_j the ball of all z with N(z) ≤ j (see `ball_noise`). J is the radius of the
+            largest ball. The integer p_j is the weight of each z of size j. The weights of all z
+            add up to W.
 Weights     p_0 is a large power of 2, and p_{j+1} = ⌈e^−ε·p_j⌉ for j < J. Beyond J, weights are 0.
-            So no ratio of two neighboring weights exceeds e^ε, up to the last one.
+            So p_j/p_{j+1} is at most e^ε for all j < J.
 Draw        Draw j with a weight of |B_j|·(p_j − p_{j+1}), and then z uniformly in B_j.
 Privacy     If a value is replaced, the noise moves by v. Let E_j(v) be the number of z in B_j with
-            z + v outside. Such a z has the size j, and z + v has the size j + 1. So the loss is ∞
-            with probability δ_v = p_J·E_J(v)/W, and ε or a little less with probability
+            z + v outside B_j. Such a z has the size j, and z + v has the size j + 1. So the loss is
+            ∞ with probability δ_v = p_J·E_J(v)/W, and ε or a little less with probability
             u_v = Σ_{j<J} p_j·E_j(v)/W. Otherwise, it is not positive. The privacy curve is the
             largest δ_v + u_v·(1 − e^{ε'−ε}) over all v, and δ_v alone for ε' ≥ ε. Since −z has the
-            same weight as z, −v has the same losses as v. So both directions have one curve.
+            same weight as z, −v has the same losses as v. So both directions have the same curve.
 Moves       In a cube, E_j(v) is largest if all boxes change: (2j+1)^m − (2j)^m. In other balls, v
             has g ≤ k gained and l ≤ k lost ticks. All pairs (g, l) are tried. Suppose that z and
             z + v are in B_j, that G of the gained boxes have z_b ≥ 0, and that L of the lost boxes
@@ -113,7 +114,7 @@ class CutBall:
 
     @cached_property
     def _leaving(self) -> dict[Move, tuple[int, ...]]:
-        """E_0(v), …, E_J(v) for each move v, or one upper bound on all of them."""
+        """E_0(v), …, E_J(v) for each move v, or upper bounds that hold for all moves."""
         noise, last = self.noise, self.radius
         if self.is_exact:
             first = [leaving(noise, radius) for radius in range(min(noise.boxes, last) + 1)]
@@ -149,7 +150,7 @@ class CutBall:
 
     @cached_property
     def one(self) -> Law:
-        """The law of the noise of one box, or one with wider margins."""
+        """The law of the noise of one box, or a law with wider margins."""
         boxes, ticks, radius = self.noise.boxes, self.noise.ticks, self.radius
         uniform = self.noise.is_cube or boxes * ticks * float(radius) ** 2 > _MOST_STEPS
         half = np.zeros(radius + 1)
@@ -188,7 +189,7 @@ class CutBallCurve(PrivacyCurve):
 
 @lru_cache(maxsize=1 << 12)
 def leaving(noise: BallNoise, radius: int) -> dict[Move, int]:
-    """E_j(v) for each possible number (g, l) of gained and lost ticks, with g ≥ l."""
+    """E_j(v) for each possible pair (g, l) of numbers of gained and lost ticks, with g ≥ l."""
     boxes, ticks = noise.boxes, noise.ticks
     if noise.is_cube:
         return {(boxes, 0): (2 * radius + 1) ** boxes - (2 * radius) ** boxes}
@@ -248,8 +249,8 @@ def continued(first: Sequence[int], degree: int, last: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def least_cut_ball(noise: BallNoise, delta: float) -> CutBall | None:
-    """The cut ball with the least radius whose δ is within the budget, or None if it is too
-    large.
+    """The cut ball with the least radius whose δ is within the budget, or None if this radius
+    would exceed `MOST_RADIUS`.
     """
     radius = least_private(
         lambda radius: CutBall(noise, radius).delta, delta, start=1, stop=MOST_RADIUS, steps=1

@@ -164,8 +164,8 @@ class SymmetricCurve(PrivacyCurve):
     `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is below `BENDS`, the losses
     divide the interval from −pure_epsilon to pure_epsilon into `steps` equal steps, and the bends
     are these losses. Otherwise the bends only cover the ε at which δ is not negligible. With
-    `one_pair`, the curve is `attained`. `quick_at` is a lower bound on δ for searches, if it is
-    much faster to compute.
+    `one_pair`, the curve is `attained`. `quick_at`, if given, is a lower bound on δ that is much
+    faster to compute. Searches use it.
     """
 
     delta_at: Callable[[float], float]

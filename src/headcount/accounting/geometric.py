@@ -3,7 +3,7 @@
 P(z) = (1−a)/(1+a)·a^|z| with a = e^−rate. If one person changes the sum by m steps, the neighboring
 law is Q(z) = P(z − m). The loss falls from m·rate at z ≤ 0 to −m·rate at z ≥ m, by 2·rate at each
 step. A smaller change of the sum has a smaller divergence, because P is log-concave.
-HS_ε is the hockey-stick divergence of `divergence`.
+`divergence` defines the hockey-stick divergence HS_ε.
 """
 
 import math
@@ -80,8 +80,10 @@ def listed_law(at: int, most: int, rate: Fraction) -> dict[int, Fraction]:
 def listed_laws(
     counts: Sequence[int], most: int, rate: Fraction | Sequence[Fraction], longest: int
 ) -> dict[tuple[int, ...], Fraction] | None:
-    """The joint law of several such numbers with independent noise of one rate, or each with its
-    own. None if it has more outcomes than `longest`.
+    """The joint law of several such numbers with independent noise.
+
+    `rate` is one rate for all numbers, or a list with a rate for each. The result is None if the
+    law has more than `longest` outcomes.
     """
     if (most + 1) ** len(counts) > longest:
         return None

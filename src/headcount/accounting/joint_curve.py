@@ -3,18 +3,18 @@
 Notation    Release q has the curve δ_q(ε), which is the largest hockey-stick divergence over all
             its neighboring pairs, in both directions. x = e^ε.
 Pairs       A convex curve in x that begins at δ = 1 for x = 0 is the curve of one pair (A_q, B_q):
-            the losses of this pair are the bends of the curve. By the theorem of Blackwell, all
-            pairs of the release are post-processings of (A_q, B_q). So the product of all (A_q,
-            B_q) dominates the product of any pairs, whichever direction each of them has (Dong,
-            Roth, Su 2019; Zhu, Dong, Wang 2022). It is attained if each release has one pair whose
-            two directions have the same curve.
+            the losses of this pair are the bends of the curve. By Blackwell's theorem, all pairs of
+            the release are post-processings of (A_q, B_q). So the product of all (A_q, B_q)
+            dominates the product of any pairs, whichever direction each of them has (Dong, Roth, Su
+            2019; Zhu, Dong, Wang 2022). The curve of this product is attained if each release has
+            one pair whose two directions have the same curve.
 Grid        A curve is known at some points. Straight lines between these points lie above it. The
             values at the points of a grid are taken from these lines. Straight lines between the
             points of the grid lie above the curve, too. If δ has the values D_{j−1}, D_j, D_{j+1}
             at neighboring points with the distances g and h in ε, A has the mass
             (D_{j−1} − D_j)/(1 − e^−g) − (D_j − D_{j+1})/(e^h − 1) at the middle point. At infinity,
             A has the mass of the last D.
-Product     Sums of losses are computed by `losses`, to the private side.
+Product     `losses` computes the sums of losses, and rounds them to the private side.
 """
 
 import math
@@ -116,7 +116,7 @@ def _hull(
     for place, point in enumerate(kept):
         before = kept[place - 1] if place else None
         after = kept[place + 1] if place + 1 < len(kept) else None
-        # The two differences are exact up to a relative error. So is each quotient.
+        # Each quotient has a small relative error.
         error = 16 * ROUNDING * (_fall(before, point, step) + _rise(point, after, step))
         masses.append(max(0.0, _mass(before, point, after, step)) + error)
     return [at for at, _ in kept], masses
@@ -164,7 +164,9 @@ def observations_of(curve: PrivacyCurve) -> tuple[Observations, float]:
 
 
 def moved_observations(noise: MovedLaw, by: int = 1, pairs: int = 1) -> Observations:
-    """A person moves between two buckets with this noise, in several histograms at once."""
+    """The observations if a person moves between two buckets with this noise, in each of `pairs`
+    histograms.
+    """
     parts: tuple[tuple[Part, ...], ...] = tuple(((1.0, 0.0, sign * by),) for sign in (1, -1))
 
     def law(name: Hashable, step: float, negligible: float) -> LossLaw:
@@ -221,7 +223,9 @@ class JointCurve(PrivacyCurve):
 
     @property
     def attained(self) -> bool:
-        """Whether every release attains its curve. The releases must not limit each other."""
+        """Whether every release attains its curve. The joint curve is attained only if one person's
+        values can also change in all releases at once.
+        """
         return all(curve.attained for curve in self.curves)
 
     @cached_property
@@ -247,7 +251,7 @@ class JointCurve(PrivacyCurve):
     @cached_property
     def _end(self) -> float:
         """From this ε on, the known δ grows, because a total variation counts more for a larger ε.
-        So the δ at this ε is used for larger ones, too.
+        So the δ at this ε is also used for every larger ε.
         """
         points = self._known.bends
         points = points[points >= 0]

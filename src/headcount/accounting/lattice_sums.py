@@ -1,7 +1,7 @@
 """The law of a sum of many independent integers, by a Fourier transform.
 
 The error of each probability is absolute, not relative, so small probabilities are unreliable. The
-law includes this error in its `tail`. So this is meant for intervals, and not for privacy.
+law includes this error in its `tail`. So these laws are for intervals, and not for privacy.
 """
 
 import math
@@ -59,8 +59,8 @@ class Term:
 
 
 def reach(terms: Sequence[Term], rare: float) -> tuple[float, float]:
-    """Two distances. The sum is farther below its mean than the first, or farther above it than the
-    second, with probability at most `rare` each.
+    """A distance below the mean and a distance above it. The sum goes beyond each of them with
+    probability at most `rare`.
 
     By Chernoff's bound, (ln(1/rare) + ln E[e^{θ(X − E X)}])/θ is such a distance above the mean for
     any θ > 0, and the least over several θ is used. For the distance below, θ has the opposite sign

@@ -8,9 +8,10 @@ A person who moves in fewer histograms has a smaller δ, because a view of k pai
 fewer pairs. If some values differ in all k histograms, δ is exactly that of k pairs. Splitting δ
 and ε among the histograms would take about k times as much noise.
 
-The noise may also be correlated (see `protocols.correlated_noise`). Then the view of a bucket shows
-which of two parts occurred. In the first part, nothing else is seen. In the second part, X + 1 is
-seen if the person is in the bucket, and X otherwise.
+The noise may also be correlated (see `protocols.correlated_noise`). Then the view of a bucket has
+two parts, in the sense of `losses.Part`, and shows which of them occurred. In the first part,
+nothing else is seen. In the second part, X + 1 is seen if the person is in the bucket, and X
+otherwise.
 """
 
 import math
@@ -109,7 +110,7 @@ def boxes_curve(noise: Law, boxes: int, ticks: int) -> PrivacyCurve:
 
 
 def moved_curve(noise: Law, pairs: int) -> PrivacyCurve:
-    """The privacy curve. One pair is computed without a grid of losses."""
+    """The privacy curve of moved pairs. For one pair, it is computed without a grid of losses."""
     if pairs == 1:
         return MovedCurve.of(noise.shift(1), noise)
     return ProductCurve(PairAccounts(noise, pairs))

@@ -56,7 +56,7 @@ class ProductCurve(PrivacyCurve):
 
     @property
     def attained(self) -> bool:
-        """A single view stands for all pairs in both directions."""
+        """Whether a single view stands for all pairs in both directions."""
         return len(self.accounts.views) == 1
 
     def _delta(self, epsilon: float) -> float:
@@ -84,8 +84,8 @@ class ProductCurve(PrivacyCurve):
             return math.inf
         end = int(np.argmax(known <= delta))
         (low, above), (high, below) = ((points[i], known[i]) for i in (end - 1, end))
-        # `sure` is where the line between the two points reaches δ. `near` is where ln δ would
-        # reach it if ln δ were linear in ε.
+        # `sure` is where the line between the two points reaches `delta`. `near` is where the curve
+        # would reach `delta` if ln δ were linear in ε.
         line = math.exp(low) + (above - delta) / (above - below) * (math.exp(high) - math.exp(low))
         sure = min(math.log(line) * (1 + 1e-12) + 1e-15, float(high))
         share = math.log(above / delta) / math.log(above / below)

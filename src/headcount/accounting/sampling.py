@@ -258,7 +258,7 @@ class ThresholdCurve(PrivacyCurve):
         return size[kept], chance[kept] * (1 + self._slack), y[kept]
 
     def _bounds(self, outcomes: tuple[Counts, Array, Array]) -> Array:
-        """For each c, an upper bound on the divergence over all c'. It includes masses left out."""
+        """For each c, an upper bound on the divergence over all c', including masses left out."""
         size, chance, y = outcomes
         weights = chance * np.interp(y * (1 - 8 * ROUNDING), *self._largest) * (1 + self._slack)
         return np.bincount(size, weights, minlength=self._end + 1).astype(np.float64) + 4 * _CUT

@@ -35,7 +35,7 @@ _DIGITS = 50
 _LISTED_DIGITS = 90  # the digits of the probabilities of releases
 _WHOLE = 1 << 300  # these probabilities are integers divided by this
 _MOST_TERMS = 20_000  # a law of releases is not listed if its sums have more terms
-_LONGEST = 1 << 22  # the law of one bucket is not tabulated if a sum of n laws is longer than this
+_LONGEST = 1 << 22  # the law of one bucket is not tabulated if it needs a longer transform
 _RARE = 60.0  # probabilities below e^−60 are cut off
 _NOISE_OF_TRANSFORM = 64 * ROUNDING
 
@@ -85,7 +85,7 @@ class SumZero:
         """The variance of the noise of one bucket."""
         weights, d = self.weights(_DIGITS), self.buckets
         with decimal_digits(_DIGITS):
-            x = exponential(-self.epsilon)  # X
+            x = exponential(-self.epsilon)
             moved = sum((k * weight for k, weight in enumerate(weights)), Decimal(0)) / sum(weights)
             mean = moved + self.parts * x / (1 - x)
             return float(2 * (d - 1) * ((1 + x) * mean + x * d) / (d * (d + 1) * (1 - x)))
@@ -117,12 +117,12 @@ class SumZero:
     def listed(self, counts: tuple[int, ...], users: int) -> Mapping[tuple[int, ...], Fraction]:
         """The law of counts plus noise, as fractions with 80 digits.
 
-        All numbers below 0 count as 0, and all above `users` count as `users`. This is exact for
-        privacy: Σ|y_b − c_b| grows by the same number for all counts c beyond these ends.
+        All numbers below 0 count as 0, and all above `users` count as `users`. This does not change
+        the privacy: beyond these ends, Σ|y_b − c_b| grows by the same amount for all counts c.
         """
         n = self.buckets - 1
         with decimal_digits(_LISTED_DIGITS):
-            x = exponential(-self.epsilon)  # X
+            x = exponential(-self.epsilon)
             root = x.sqrt()
             every = sum(self.weights(_LISTED_DIGITS - 10)) / (1 - x) ** n
             beyond: dict[tuple[int, int, int], Decimal] = {}
@@ -164,7 +164,8 @@ def _reach(rate: float, count: int) -> float:
 def _beyond(low: int, high: int, excess: int, root: Decimal) -> Decimal:
     """The sum of e^{−(ε/2)·(U + V)} over all noise beyond the ends.
 
-    `low` numbers go U below 0 in all, and `high` numbers go V above their end, with U − V = excess.
+    `low` numbers are at the lower end, and lie U below it in total. `high` numbers are at the upper
+    end, and lie V above it in total. U − V is `excess`.
     """
     above = max(0, -excess)
 

@@ -1,12 +1,12 @@
 """Empirical audits: a mechanism is run many times on two neighboring datasets.
 
-The runs on one of the two datasets are a side. An audit has rounds. The outputs of one round serve
-to choose an event that is frequent on one side and rare on the other. The next round has twice as
-many runs, and counts the event. The bounds of Clopper and Pearson on both chances give a lower
-bound on ε, which is wrong with a probability of at most 1 − confidence. Every round has its own
-share of this probability, so the audit may stop after any round. An audit also counts each output
-that only one side gave in the previous round, because such a leak may be rare while other events
-look better. The module `power` computes the smallest violations that an audit finds.
+A side consists of all runs on one of the two datasets. An audit has rounds. The outputs of one
+round serve to choose an event that is frequent on one side and rare on the other. The next round
+has twice as many runs, and counts the event. The bounds of Clopper and Pearson on both chances give
+a lower bound on ε, which is wrong with a probability of at most 1 − confidence. Every round has its
+own share of this probability, so the audit may stop after any round. An audit also counts each
+output that only one side gave in the previous round, because such a leak may be rare while other
+events look better. The module `power` computes the smallest violations that an audit finds.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Events that distinguish two datasets.
 
-An event is learned from some outputs, and counted in other outputs. The outputs for one of the two
-datasets are a side.
+An event is learned from some outputs, and counted in other outputs. A side consists of all outputs
+for one of the two datasets.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Event:
 
 
 def best_event(outputs: Outputs, others: Outputs, delta: float) -> Event:
-    """The event that is expected to show the largest ε in the same number of runs.
+    """The event that is expected to show the largest ε.
 
     One half of the runs decides which codes belong to an event. The other half decides which event
     is best. So a single occurrence of an output on one side is not enough for an event.

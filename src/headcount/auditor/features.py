@@ -203,8 +203,8 @@ def _by_size(name: str, numbers: Callable[[Outputs], NDArray[Any]], known: NDArr
 
 
 def _edges(numbers: NDArray[np.float64], most: int) -> NDArray[np.float64]:
-    """The edges of bins that each have about the same number of elements. More numbers get more
-    bins, and more elements in each bin.
+    """The edges of bins that each have about the same number of elements. If there are more
+    numbers, there are more bins, and more elements in each bin.
     """
     finite = numbers[np.isfinite(numbers)]
     bins = min(most, 2 + int(4 * len(finite) ** (1 / 3)))

@@ -64,9 +64,9 @@ def promised(protocol: Protocol, view: View, delta: float | None) -> tuple[float
     """The ε and δ that a protocol claims for a view. If `delta` is given, the claim is for
     this δ. The ε is None if the protocol claims nothing for the view.
 
-    If the view shows no more than the view of the protocol's trust model, the guarantee holds.
-    Otherwise the claim is the ε of one person's messages alone. Against a shuffler that knows its
-    noise, there is a claim only if the analyzer adds noise to the release.
+    If the view shows no more than the view of the protocol's trust model, the claim is the
+    guarantee. Otherwise the claim is the ε of one person's messages alone. Against a shuffler that
+    knows its noise, there is a claim only if the analyzer adds noise to the release.
     """
     if view is View.SHUFFLER:
         return protocol.guarantee.epsilon if protocol.estimator.adds_noise else None, delta or 0.0
@@ -110,7 +110,7 @@ def seen_people(protocol: Protocol) -> int:
 def some_values(protocol: Protocol) -> Sequence[Any]:
     """Some values that people may hold: three buckets, or both ends and the middle of a range."""
     task = protocol.task
-    # Cells are numbered, too, but people hold numbers of a range.
+    # A distribution numbers its cells, but people hold numbers from a range.
     if task.bounded is None or (task.numbered and task.bounded is not task):
         held: Sequence[Any]
         if task.open_values and task.buckets:
@@ -198,7 +198,7 @@ def _tallied(protocol: Protocol, sent: Messages, runs: int, source: Source) -> N
 
 
 def _estimate(protocol: Protocol, crowd: Batch) -> NDArray[np.float64]:
-    """The estimate before any change. It works for any number of people, even part of a crowd."""
+    """The estimate before post-processing. The number of people may differ from the crowd's."""
     return np.atleast_1d(protocol.estimator.computed(protocol.tally(crowd), None))
 
 

@@ -18,9 +18,9 @@ def exponential_choice(
 ) -> int:
     """A place t, drawn with probability proportional to e^{−rate·|numbers[t] − target|}.
 
-    Places are drawn evenly. A place is accepted with probability e^{−rate·d}, where d is the
-    difference between its distance to the target and the least distance. There is one coin for each
-    binary digit 1 of d and one for its fractional part. All of them must accept the place.
+    Places are drawn uniformly. A place is accepted with probability e^{−rate·d}, where d is the
+    difference between its distance to the target and the least distance. One coin is tossed for
+    each binary digit 1 of d, and one for the fractional part of d. All coins must accept the place.
     """
     floor = math.floor(target)
     part = target - floor

@@ -1,6 +1,6 @@
 """The table of all known lower bounds and rates, and the search for those that apply.
 
-An entry stands for one or more tasks. In formulas, n is the number of people, h the number of
+An entry applies to one or more tasks. In formulas, n is the number of people, h the number of
 honest people among them, d the number of buckets, and β the smoothness.
 """
 
@@ -65,7 +65,7 @@ def _one_message(at: Setting) -> bool:
 def _negligible_noise(people: Callable[[Setting], float]) -> Callable[[Setting], bool]:
     """The condition that noise of 1/ε in each bin is below the sampling error.
 
-    The number of bins is the best one without noise.
+    The number of bins is the one that would be best without noise.
     """
 
     def holds(at: Setting) -> bool:
@@ -217,7 +217,7 @@ ENTRIES = (
         ("density",),
         "rate",
         "n^(−β/(2β+1))",
-        "The density of a population is estimated as well as without privacy.",
+        "The error of an estimated density has the same order as without privacy.",
         "density of smoothness β; nε ≥ n^((β+1)/(2β+1)), so noise is below the sampling error",
         "Wasserman, Zhou 2010, A Statistical Framework for Differential Privacy; "
         "lower bound: Tsybakov 2009, Introduction to Nonparametric Estimation",
@@ -359,7 +359,8 @@ ENTRIES = (
         ("density",),
         "rate",
         "n^(−β/(2β+1))",
-        "The density of a population is estimated as well as without privacy, without a curator.",
+        "The error of an estimated density has the same order as without privacy, and people need "
+        "no curator.",
         "density of smoothness β; δ > 0; ε·√(nh) ≥ n^((β+1)/(2β+1)), so noise is below the "
         "sampling error; more than one message",
         "bins counted as in shuffle.histogram.rate; "
@@ -376,7 +377,7 @@ ENTRIES = (
         _COUNTS,
         "lower bound",
         "(√n/2)·√(1/κ − 1); with δ = 0 that is √n/(2·sinh(ε/2)), near √n/ε",
-        "No unbiased answer has a smaller error. Randomized response attains it for counts.",
+        "No unbiased answer has a smaller error. For counts, randomized response has this error.",
         "unbiased; everybody sends one message, independently; κ = δ + (1−δ)·tanh²(ε/2)",
         _TWO_POINTS + ", for each person",
         _always,

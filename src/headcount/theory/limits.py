@@ -1,9 +1,9 @@
 """Lower bounds with their constants, as variances of a count or of a sum of numbers in [0, 1].
 
-All proofs use two facts. First, one mechanism reveals as much as any (ε, δ)-private answer to the
-question "x or x'?". This mechanism tells the truth with probability δ, and otherwise uses
-randomized response with ε (Kairouz, Oh, Viswanath 2015). Its answer explains the share
-κ = δ + (1−δ)·tanh²(ε/2) of the variance of the truth. Second, if the values of t people are
+All proofs use two facts. First, one mechanism reveals at least as much as any
+(ε, δ)-private answer to the question "x or x'?". This mechanism tells the truth with probability δ,
+and otherwise uses randomized response with ε (Kairouz, Oh, Viswanath 2015). Its answer explains the
+share κ = δ + (1−δ)·tanh²(ε/2) of the variance of the truth. Second, if the values of t people are
 replaced, the answer is (tε, δₜ)-private with δₜ = δ(e^{tε}−1)/(e^ε−1). κₜ is κ for this pair.
 """
 

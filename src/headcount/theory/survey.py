@@ -1,4 +1,4 @@
-"""The worth of a private survey, in unprotected respondents."""
+"""The worth of a private survey, stated as a number of answers without privacy."""
 
 from headcount.core import checks
 from headcount.core.budget import LEAST_EPSILON, MOST_USERS
@@ -19,7 +19,7 @@ def survey_worth(users: int, epsilon: float, buckets: int = 2) -> float:
     epsilon = checks.real("epsilon", epsilon)
     if not LEAST_EPSILON <= epsilon <= 1:
         raise InvalidParameter(
-            f"`epsilon` must be between {short(LEAST_EPSILON)} and 1 to weigh a survey, "
+            f"`epsilon` must be between {short(LEAST_EPSILON)} and 1 for the worth of a survey, "
             f"got {short(epsilon)}"
         )
     return users * epsilon**2 / buckets
