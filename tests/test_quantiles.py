@@ -220,7 +220,7 @@ def test_quantiles_are_in_their_intervals_and_simultaneous_ones_are_longer() -> 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda e: e.quantile(1), "`share` must be between 0 and 1, got 1"),
+        (lambda e: e.quantile(1), "`share` must be strictly between 0 and 1, got 1"),
         (lambda e: e.quantile_interval(0.5, 1), "`confidence` must be strictly"),
         (lambda e: e.cdf(9), "`x` must be from 0 to 8, got 9"),
         (lambda e: e.share(3, 2), "`low` must not be above `high`, got 3 and 2"),
@@ -230,7 +230,7 @@ def test_quantiles_are_in_their_intervals_and_simultaneous_ones_are_longer() -> 
             "simplex must come with a histogram or table, got a dist",
         ),
         (lambda e: hc.Quantiles(0, 1, (0.5, 0.2)), "`at` must be 1 to 100 rising shares"),
-        (lambda e: hc.Quantiles(0, 1, [1.5]), "`at` must be between 0 and 1, got 1.5"),
+        (lambda e: hc.Quantiles(0, 1, [1.5]), "`at` must be strictly between 0 and 1, got 1.5"),
         (lambda e: hc.Median(0, 1, cells=1), "`cells` must be between 2 and 1048576, got 1"),
     ],
 )

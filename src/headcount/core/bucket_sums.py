@@ -64,10 +64,10 @@ class KnownVariances(Protocol):
 
 @runtime_checkable
 class NearlyNormalSums(KnownVariances, Protocol):
-    """An error law of buckets whose weighted sums are nearly normal, since people are many."""
+    """An error law of buckets. Weighted sums are nearly normal, since there are many people."""
 
     def largest_report(self, weights: Weights) -> float:
-        """The most that one report adds to a weighted sum, if it is about one bucket."""
+        """The most that one report adds to a weighted sum, if the report is about one bucket."""
 
 
 @lru_cache(maxsize=64)
@@ -186,8 +186,8 @@ class KnownSum(SumError):
 
 @dataclass(frozen=True, eq=False)
 class SumOfZeros(SumError):
-    """A sum of errors that add up to 0. It is Σ f_i·Y_i, where Y_i is the sum of a group of errors
-    with the same weight, and f_i is this weight minus the weight of the last group.
+    """A weighted sum of errors that add up to 0. It is Σ f_i·Y_i, where Y_i is the sum of a group
+    of errors with the same weight, and f_i is this weight minus the weight of the last group.
     """
 
     groups: "ZeroGroups"
@@ -223,7 +223,7 @@ class SumOfZeros(SumError):
 
 @dataclass(frozen=True, eq=False)
 class SampledZeros(SumError):
-    """A sum of errors that add up to 0, and of the error of sampling."""
+    """The sampling error, plus a weighted sum of errors that add up to 0."""
 
     noise: SumOfZeros
     people: int
@@ -353,8 +353,8 @@ def _trimmed(law: LatticeLaw, rare: float = _RARE) -> LatticeLaw:
 
 @dataclass(frozen=True, eq=False)
 class ZeroGroups:
-    """The joint law of the sums Y_i of one or two groups of errors, given that all errors, with
-    those of a further group, add up to 0. The masses of two groups are a table.
+    """The joint law of the sums Y_i of one or two groups of errors, given that all errors add up to
+    0. These include the errors of one further group. If there are two Y_i, `mass` is a table.
     """
 
     lines: tuple[NDArray[np.float64], ...]  # the possible values of each Y_i, in equal steps
@@ -375,7 +375,7 @@ class ZeroGroups:
 
     @cached_property
     def _below(self) -> NDArray[np.float64]:
-        """For each value of the other Y_i, the probability of the first values of the last one."""
+        """The cumulative probabilities of the last Y_i, with a row for each value of the other."""
         rows = self.mass.reshape(-1, len(self.lines[-1]))
         return np.pad(np.cumsum(rows, axis=1), ((0, 0), (1, 0)))
 
@@ -401,8 +401,8 @@ class ZeroGroups:
 
 
 def sum_of_zeros(law: LatticeLaw, weights: Weights) -> SumError | None:
-    """A weighted sum if all errors have one law and are independent, given that they add up to 0.
-    None if there are more than three different weights, or if its law is too long.
+    """The weighted sum of errors that are independent with this law, given that they add up to 0.
+    None if there are more than three different weights, or if the law of the sum is too long.
     """
     factors, copies = np.unique(weights, return_counts=True)
     order = np.argsort(copies, kind="stable")

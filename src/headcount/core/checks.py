@@ -94,7 +94,7 @@ def share(name: str, value: object) -> float:
     """A share of the people: a number strictly between 0 and 1."""
     number = real(name, value)
     if not 0 < number < 1:
-        raise InvalidParameter(f"`{name}` must be between 0 and 1, got {number:g}")
+        raise InvalidParameter(f"`{name}` must be strictly between 0 and 1, got {number:g}")
     return number
 
 

@@ -43,7 +43,7 @@ class DistributionError(Protocol):
         """The margins of a weighted sum of the shares of people in all cells."""
 
     def population_margins(self, share: float, confidence: float) -> EdgeMargins:
-        """Margins that include sampling, for an edge with this share of the population below."""
+        """Margins that include sampling, for an edge with this share of the population below it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,7 @@ class DistributionEstimate(Estimate):
         return self._share_interval(float(self._edges[0]), high, confidence, sampling=sampling)
 
     def share(self, low: float | Moment, high: float | Moment) -> float:
-        """The share of people from `low` up to, but without, `high`."""
+        """The share of people from `low` up to, but not including, `high`."""
         low, high = self._range(low, high)
         return self._shown.share(high) - self._shown.share(low)
 
@@ -129,7 +129,7 @@ class DistributionEstimate(Estimate):
         *,
         sampling: bool = False,
     ) -> Interval:
-        """An interval for the share of people from `low` up to, but without, `high`.
+        """An interval for the share of people from `low` up to, but not including, `high`.
 
         If `low` or `high` is inside a cell, the interval covers both extremes: everybody in that
         cell is in the range, or nobody is. With `sampling=True`, the share is that of the

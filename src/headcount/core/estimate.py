@@ -123,7 +123,7 @@ class Estimate(Exported):
     `value` is unbiased unless `postprocessing` names a change. `unbiased_value` is the value before
     all changes. Intervals are computed from the unbiased value. `standard_error` is the error of
     the protocol's own answer, before any change by `postprocess`. For a histogram or a density,
-    these three are vectors in the order of `buckets`.
+    `value`, `unbiased_value` and `standard_error` are vectors in the order of `buckets`.
     """
 
     task: str
@@ -298,7 +298,7 @@ class Estimate(Exported):
         return replace(self, value=change(self.value), postprocessing=(*self.postprocessing, name))
 
     def __sub__(self, other: "Estimate") -> "Contrast":
-        """The difference to an estimate about other people: see `difference`."""
+        """The difference from an estimate about other people: see `difference`."""
         from headcount.core.contrasts.contrast import difference
 
         return difference(self, other) if isinstance(other, Estimate) else NotImplemented
@@ -322,7 +322,7 @@ class Estimate(Exported):
         interval = self.interval(confidence, sampling=sampling, simultaneous=simultaneous)
         columns: dict[str, Any] = {} if self.buckets is None else {"bucket": list(self.buckets)}
         columns["value"] = self.value
-        # Quantiles, for example, are read from shares, of which there are more.
+        # For quantiles, `unbiased_value` has the shares from which the quantiles are read.
         if np.shape(self.unbiased_value) == np.shape(self.value):
             columns["unbiased_value"] = self.unbiased_value
         columns |= {

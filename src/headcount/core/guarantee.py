@@ -314,7 +314,7 @@ class NearCurve(ChangedCurve):
 
     @property
     def attained(self) -> bool:
-        """Up to `variation`, which is rounded up like any other numerical error."""
+        """Whether the known curve is attained. `variation` counts as a numerical error."""
         return self.known.attained
 
     def _changed(self, deltas: NDArray[np.float64], epsilons: NDArray[np.float64]) -> Any:

@@ -86,7 +86,7 @@ class Shifts:
         )
 
     def _largest(self, weights: NDArray[np.float64], most: Answer) -> NDArray[np.float64]:
-        """The largest weighted sum of a message that adds `most` at some places, else `least`."""
+        """The largest weighted sum of what a message adds: `most` at some places, else `least`."""
         number = weights.shape[1]
         least = np.broadcast_to(self.least, number)
         gains = np.sort(weights * (np.broadcast_to(most, number) - least), axis=1)[:, ::-1]

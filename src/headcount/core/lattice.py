@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headcount.core.cached import cached_property
 
 MOST_MASSES = 1 << 18  # a longer law is made coarser
-_DIRECT = 256  # if one of two laws is longer than this, their sum is computed by transforms
+_DIRECT = 256  # if two laws are both longer than this, their sum is computed by transforms
 _TRANSFORMED = 1e-14  # more than the error of a probability that a transform computes
 _RARE = 1e-18  # the probability outside the window of a binomial law
 

@@ -4,7 +4,7 @@
              randomizer             shuffler           estimator
 
 A protocol calibrates objects for a task, a budget and a crowd: the `Randomizer` that each person
-runs, the `Estimator` that the analyzer runs, and the `Shuffler` if it does more than mixing. The
+runs, the `Estimator` that the analyzer runs, and a `Shuffler` if it must do more than mix. The
 protocol also states the privacy of all three together. All other methods follow from these, and are
 defined here once. `docs/adding-a-protocol.md` has a skeleton.
 """

@@ -22,7 +22,7 @@ class QuantilesEstimate(DistributionEstimate):
     `unbiased_value` has the share of people below each edge between two cells. The quantiles are
     read from these shares. Other quantiles can be read, too. Quantiles are slightly biased. If the
     protocol chooses quantiles itself, as `central.exponential-quantile` does, the shares are biased
-    too: they are steps at the chosen quantiles.
+    too: they rise only at the chosen quantiles.
     """
 
     @property

@@ -14,7 +14,7 @@ from headcount.core.two_way import Direction, TableEstimate
 
 @dataclass(frozen=True)
 class ShareTable:
-    """Shares with their intervals, in lines. `among` says in words among whom they are shares."""
+    """Shares with their intervals, line by line. `among` says in words what they are shares of."""
 
     among: str
     lines: tuple[str, ...]
@@ -54,7 +54,7 @@ class ShareTable:
         *,
         sampling: bool = False,
     ) -> "ShareTable":
-        """The shares of some buckets of a histogram among all of these."""
+        """The share of each of these buckets of a histogram among all of them."""
         listed = list(buckets)
         found = (
             share(estimate, bucket, listed, confidence, sampling=sampling) for bucket in listed

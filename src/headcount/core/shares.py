@@ -8,9 +8,9 @@ Interval    (1−θ)Y − θN = 0. So T(θ) = (1−θ)Ŷ − θN̂ is nothing bu
             (Fieller 1954), with the exact law in place of a normal one. It is [0, 1] if the data
             exclude no θ. If A and B are all buckets, Y + N is the known number of people, and T(θ)
             is Ŷ − θ(Y+N).
-Population  Given M = Y + N, the people in A are Bin(M, θ), where θ is the share of the population.
-            So Bin(M, θ) − Mθ is added to the error. M is unknown, so several M in an interval that
-            contains it with probability 1 − γ are tried, at level α − γ.
+Population  Given M = Y + N, Y is Bin(M, θ), where θ is the share of the population. So the
+            difference Bin(M, θ) − Mθ is added to the error. M is unknown, so several M in an
+            interval that contains it with probability 1 − γ are tried, at level α − γ.
 Boxes       If people tick boxes, Y people ticked box A, and O people ticked a box that nobody ticks
             together with others, such as "no answer". Of n people, n − O remain, θ = Y/(n−O), and
             T(θ) = Ŷ + θÔ − θn is nothing but error.

@@ -110,7 +110,7 @@ def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]]) -> None:
 
 
 def same_file(one: Path, other: Path) -> bool:
-    """Whether two paths lead to the same file, by any name or link. Both files must exist."""
+    """Whether two paths lead to the same existing file, by any name or link."""
     try:
         return one.samefile(other)
     except OSError:

@@ -24,9 +24,9 @@ def difference(first: Estimate, second: Estimate, *, same_people: bool = False) 
 
     Counts and histograms are compared as shares of their crowds, and means as means. The unbiased
     values are compared, even if the estimates were post-processed. The estimates must come from two
-    releases about different people. If a person may be in both, as in two waves of a panel,
-    `same_people=True` says so. Then the guarantee is that of both releases together. Populations
-    cannot be compared then, since the two samples are not independent.
+    releases about different people. If a person may be in both, as in two waves of a panel, set
+    `same_people=True`. Then the guarantee is that of both releases together, and populations cannot
+    be compared, since the two samples are not independent.
     """
     return contrast("difference", first, second, same_people=same_people)
 

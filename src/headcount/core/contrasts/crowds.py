@@ -21,7 +21,7 @@ import numpy as np
 from headcount.core.lattice import LatticeLaw
 
 TIE = 1e-7  # numbers that differ by less than this part of a step count as equal
-_CLOSE = 1e-11  # a margin is found up to this part of its size
+_CLOSE = 1e-11  # the relative error of a margin
 _ANGLES = 256  # the number of angles that are tried
 _FINER = 64  # the number of finer steps between two neighboring angles
 _HALVINGS = 50

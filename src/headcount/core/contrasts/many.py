@@ -147,7 +147,9 @@ class Contrasts(Mapping[tuple[Any, Any], Contrast]):
 
 
 def holm(chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Holm's adjusted p-values: the i-th smallest of m is multiplied by m − i + 1."""
+    """Holm's adjusted p-values. The i-th smallest of m is multiplied by m − i + 1, and then raised
+    to the largest of those before it.
+    """
     order = np.argsort(chances, kind="stable")
     factors = np.arange(len(chances), 0, -1)
     adjusted = np.minimum(np.maximum.accumulate(chances[order] * factors), 1.0)

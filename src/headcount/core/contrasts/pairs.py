@@ -40,7 +40,7 @@ class Pairs:
     @cached_property
     def _errors(self) -> list[TwoErrors] | None:
         """The laws of both errors, for each pair; None if they are not known."""
-        made: dict[tuple[int, int], TwoErrors] = {}  # by the laws, which buckets often share
+        made: dict[tuple[int, int], TwoErrors] = {}  # buckets often share their laws
         found = []
         for at in range(len(self.values)):
             one, other = self.first.law(at), self.second.law(at)
@@ -75,7 +75,7 @@ class Pairs:
             return "approximate: square-and-add of both intervals"
         reports = (self.first.reports, self.second.reports)
         if any(one is not None and one.responding for one in reports):
-            return "law of the reports, approximate: the widest for true counts near the estimates"
+            return "approximate: the widest law of the reports for true counts near the estimates"
         if not all(law.exact for law in (self._errors[0].first, self._errors[0].second)):
             return "law of the noise, approximate: rounding is treated as normal"
         return "exact law of the noise"

@@ -25,7 +25,7 @@ from headcount.core.lattice import LatticeLaw, Reports
 
 Reals = NDArray[np.float64]
 GAMMA = 1e-3
-_TIE = 1e-9  # statistics that differ by less than this part count as equal
+_TIE = 1e-9  # statistics with a smaller relative difference count as equal
 _SAME = 1e-3  # points of a lattice that differ by less than this part of a step are the same
 _HALVINGS = 48
 _SHARES = 64  # the number of shares that are tried

@@ -102,8 +102,8 @@ class Bounded(Task):
         return array
 
     def _all_fit(self, given: NDArray[Any]) -> bool:
-        """Whether all are allowed numbers in the right type. This check is fast, and may say no
-        without need.
+        """Whether all numbers are allowed and have the right type. This check is fast. It may fail
+        for numbers of another type that are allowed.
         """
         right = given.dtype == self.encoded_dtype and len(given) > 0
         return right and bool(self.low <= given.min() and given.max() <= self.high)

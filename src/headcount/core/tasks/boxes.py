@@ -189,14 +189,14 @@ class Boxes(Task):
 
 
 def ticks_of(codes: NDArray[Any]) -> NDArray[np.int64]:
-    """How many boxes are ticked in each of these numbers."""
+    """How many boxes are ticked in each of these codes."""
     return np.bitwise_count(codes.astype(np.uint64)).astype(np.int64)
 
 
 def box_counts(
     codes: NDArray[Any], boxes: int, people: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """In how many of these numbers each box is ticked. people[i] people have the number i."""
+    """How many people ticked each box. people[i] people hold codes[i], by default one person."""
     numbers = codes.astype(np.uint64)
     ticked = ((numbers >> np.uint64(box)) & np.uint64(1) for box in range(boxes))
     times = np.int64(1) if people is None else people

@@ -19,7 +19,7 @@ from headcount.core.tasks.bounded import Bounded
 from headcount.core.values import evenly, moments
 
 MOST_CELLS = 2**20
-_BLOCK = 2**14  # so many numbers are encoded at once, in memory that the processor has at hand
+_BLOCK = 2**14  # how many numbers are encoded at a time; they fit into the CPU cache
 
 
 @dataclass(frozen=True, init=False)
