@@ -7,8 +7,8 @@ Notation    z is the noise of m boxes, k is the largest number of ticks of a per
 Privacy     If a person's value is replaced, at most k boxes gain a tick and at most k boxes lose
             one. So the difference v has N(v) ≤ 1, and N(z + v) is at most N(z) + 1. The guarantee
             is pure ε. Losses are ε, 0 or −ε. In a cube, a difference in all boxes has the largest
-            probability of a loss of ε: Σ_s x^s·((2s+1)^m − (2s)^m), divided by Σ_z x^N(z). Other
-            balls have the curve of the worst ε-private mechanism, which is an upper bound.
+            probability of a loss of ε: Σ_s x^s·((2s+1)^m − (2s)^m), divided by Σ_z x^N(z). For
+            other balls, the curve of the worst ε-private mechanism is used as an upper bound.
 Radius      Draw j with a weight of |B_j|·x^j, and then z uniformly in B_j. Balls are the multiples
             of a polytope with integer corners. So |B_j| is a polynomial in j, and Σ_j |B_j|·x^j =
             h(x)/(1−x)^{m+1} for a polynomial h of degree m at most, whose coefficients are not

@@ -121,8 +121,8 @@ def best_noise(wish: Wish) -> CappedNoise | None:
 class Fit:
     """Finds the scale c at which noise has the wanted δ.
 
-    ln δ falls as ln c grows. It is nearly linear in ln c, but its slope may jump, because δ is the
-    larger of two divergences, one for each direction, and which one is larger can change. So the
+    ln δ falls as ln c grows, and is nearly linear in ln c. But δ is the larger of two divergences,
+    one for each direction. Where the other direction becomes the worse one, the slope jumps. So the
     steps of the secant method stay within a bracket.
     """
 

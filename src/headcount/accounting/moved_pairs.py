@@ -5,8 +5,8 @@ from one bucket to another. So the view is k pairs (X + 1, X') against (X, X' + 
 Exchanging the two buckets of all pairs exchanges the two laws, so both directions have the same δ.
 
 A person who moves in fewer histograms has a smaller δ, because a view of k pairs contains that of
-fewer pairs. If some values differ in all k histograms, δ is exactly that of k pairs. Splitting δ
-and ε among the histograms would take about k times as much noise.
+fewer pairs. If a person can move in all k histograms at once, δ is exactly that of k pairs.
+Splitting δ and ε among the histograms would take about k times as much noise.
 
 The noise may also be correlated (see `protocols.correlated_noise`). Then the view of a bucket has
 two parts, in the sense of `losses.Part`, and shows which of them occurred. In the first part,

@@ -287,7 +287,7 @@ def least_threshold(honest: int, rate: Fraction, epsilon: float, delta: float) -
 
 
 def closed_form(epsilon: float, delta: float, alpha: float) -> tuple[Fraction, int]:
-    """The pair (p, τ) that a closed form in the literature gives.
+    """The pair (p, τ) that the closed form of Cormode and Bharadwaj (2022) gives.
 
     The formulas are p = α(1−e^−ε) and τ = ln(1/δ)/(ln(1/α) − 1/(1+α)), for α < 0.51.
     """

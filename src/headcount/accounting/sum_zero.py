@@ -153,7 +153,7 @@ def _squared_binomials(n: int, epsilon: Fraction, digits: int) -> list[Decimal]:
 
 def _reach(rate: float, count: int) -> float:
     """A number that a sum of `count` two-sided geometric numbers exceeds with probability below
-    e^−60. By Chernoff's bound it is (60 + count·K(θ))/θ for any θ, with
+    e^−60. By Chernoff's bound, any θ gives such a number: (60 + count·K(θ))/θ, with
     K(θ) = −ln(1 − (sinh(θ/2)/sinh(rate/2))²).
     """
     theta = rate * min(0.5, math.sqrt(_RARE / (1.2 * count)))

@@ -137,7 +137,7 @@ def exact_audit(
 
     In the local view, the adversary sees one person's messages. In the shuffle view, the adversary
     sees the messages of `users` people without their order. In the central view, the adversary sees
-    the release; if `target` is a function, it must map a dataset, a tuple of values, to the law of
+    the release; if `target` is a function, it must map a dataset (a tuple of values) to the law of
     the release. In the shuffler view, the adversary is a shuffler that knows the noise it added,
     and sees the release. For a protocol, the values, the number of honest people, the view and the
     claim have defaults. Real numbers cannot be listed, so the result holds only for the given

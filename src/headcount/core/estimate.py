@@ -282,8 +282,8 @@ class Estimate(Exported):
         return [(self.buckets[int(at)], float(self.value[at])) for at in order]
 
     def postprocess(self, name: str) -> "Estimate":
-        """The same estimate after a step of `core.postprocessing`: "clip", "norm-sub", "simplex" or
-        "density". The new estimate names the step. The step costs no privacy.
+        """The same estimate after a step of `core.postprocessing`: "clip", "norm-sub", "simplex",
+        "monotone" or "density". The new estimate names the step. The step costs no privacy.
         """
 
         def step(value: Answer) -> Answer:

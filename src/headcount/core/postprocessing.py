@@ -5,12 +5,12 @@ crowd. A step turns them into possible answers, but makes them biased. The resul
 and `unbiased_value` does not change.
 
 - clip moves every number to the nearest possible number.
-- norm-sub is for histograms. It sets negative numbers to 0, and adds the same number to all others,
-  so that the sum is the size of the crowd. It repeats both until no number is negative (Wang,
-  Lopuhaä-Zwakenberg et al. 2020).
-- simplex is for histograms. It takes the nearest histogram, in squared distance, that is not
-  negative and adds up to the size of the crowd. The result is the same as with norm-sub, unless the
-  sum of the positive numbers is less than the size of the crowd.
+- norm-sub is for histograms and tables. It sets negative numbers to 0, and adds the same number to
+  all others, so that the sum is the size of the crowd. It repeats both until no number is negative
+  (Wang, Lopuhaä-Zwakenberg et al. 2020).
+- simplex is for histograms and tables. It takes the nearest histogram, in squared distance, that is
+  not negative and adds up to the size of the crowd. The result is the same as with norm-sub, unless
+  the sum of the positive numbers is less than the size of the crowd.
 - monotone is for distributions. It takes the nearest shares, in squared distance, that rise and
   are between 0 and 1.
 - density is for densities. It takes the nearest density, in squared distance, that is not negative

@@ -373,8 +373,8 @@ def least_users(trust: Trust, crowd: Crowd) -> int:
     """The least number of people who must take part in a protocol that was built for a crowd.
 
     Only in shuffle trust do people's messages hide each other. In local trust each person's own
-    noise is enough, and in central trust the curator's noise is. There, fewer people only make the
-    error larger than planned.
+    noise is enough, and in central trust the curator's noise is. In both, fewer people only make
+    the error larger than planned.
     """
     return crowd.users if trust is Trust.SHUFFLE else 1
 

@@ -81,7 +81,7 @@ class Randomizer(ABC):
         """What other programs need to draw the same messages from the same random bits, as data
         for JSON. None if only this library can draw them.
 
-        `kind` names the procedure. Large integers and fractions are texts.
+        `kind` names the procedure. Large integers and fractions are written as strings.
         """
         return None
 

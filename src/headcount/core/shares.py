@@ -148,12 +148,12 @@ class _Sets:
 
     @cached_property
     def _of(self) -> Weights:
-        """1 for each bucket in A."""
+        """The weights of Y: 1 for each bucket in A, and 0 for all others."""
         return self._marked(self.counted)
 
     @cached_property
     def _among(self) -> Weights:
-        """1 for each bucket in A or B."""
+        """The weights of Y + N: 1 for each bucket in A or B, and 0 for all others."""
         return self._marked(self.everyone)
 
     def _marked(self, places: frozenset[int]) -> Weights:
@@ -199,8 +199,8 @@ class _Sets:
         return Share(value, Interval(low, high, confidence), method)
 
     def _weights(self, share: float) -> Weights:
-        """1−θ for each bucket in A and −θ for each in B, or 1 and 0 if Y + N is known. With boxes,
-        1 for A and θ for the box of the people who are left out.
+        """The weights in T(θ): 1−θ for each bucket in A and −θ for each in B, or 1 and 0 if Y + N
+        is known. With boxes, they are 1 for A and θ for the box of the people who are left out.
         """
         if self.left_out:
             return self._of + share * self._marked(self.left_out)

@@ -37,7 +37,7 @@ class TotalsError:
         return [sum_error(self.cells, weights) for weights in self._weights()]
 
     def _weights(self) -> Iterator[NDArray[np.float64]]:
-        """For each total, 1 for each of its cells."""
+        """The weights of each total: 1 for its own cells, and 0 for all others."""
         for side in self.sides:
             for at in range(self.shape[0 if side == "rows" else 1]):
                 marked = np.zeros(self.shape)

@@ -107,7 +107,7 @@ def _binary(gamma: Fraction, plus: int, digits: int) -> int:
         with decimal_digits(precision):
             exponent = as_decimal(gamma)
             scaled = Decimal(2**digits) / (exponent.exp() + plus)
-            # Rounding of the exponent counts γ times. There are four more roundings.
+            # The rounding error of the exponent is multiplied by γ. There are four more roundings.
             error = scaled * (exponent + 4) * Decimal(10) ** (2 - precision)
             low, high = (
                 int(end.to_integral_value(ROUND_FLOOR)) for end in (scaled - error, scaled + error)

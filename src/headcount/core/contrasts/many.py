@@ -147,8 +147,8 @@ class Contrasts(Mapping[tuple[Any, Any], Contrast]):
 
 
 def holm(chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Holm's adjusted p-values. The i-th smallest of m is multiplied by m − i + 1, and then raised
-    to the largest of those before it.
+    """Holm's adjusted p-values. The i-th smallest of m is multiplied by m − i + 1. No result is
+    smaller than the one before it, or above 1.
     """
     order = np.argsort(chances, kind="stable")
     factors = np.arange(len(chances), 0, -1)

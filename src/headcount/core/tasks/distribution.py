@@ -201,7 +201,7 @@ class Distribution(Bounded):
         return None
 
     def errors(self, answer: Answer, held: Holding) -> NDArray[np.float64]:
-        """The errors of an answer, as shares of the people, if it is known what they hold."""
+        """The errors of an answer for people who hold these values, as shares of the people."""
         missed: NDArray[np.float64] = np.asarray(answer) - self.below(held)
         return missed
 
