@@ -122,7 +122,7 @@ class Candidate:
 
     @property
     def bits_per_user(self) -> float:
-        """The expected number of a person's bits, for the value with the most messages."""
+        """The expected number of bits that a person sends, for the value with the most messages."""
         return self.messages_per_user * self.bits_per_message
 
 
@@ -167,7 +167,7 @@ def assess(
 ) -> Candidate | Refusal:
     """The errors and costs of a protocol, or its refusal. The result may come from the cache.
 
-    Otherwise, `keep` is called with the protocol that was built. Results of protocols from
+    If it does not, the protocol is built, and `keep` is called with it. Results of protocols from
     outside Headcount are never cached, because the cache cannot notice changes in their code.
     """
     if any(map(is_outside, (name, *options.values()))):

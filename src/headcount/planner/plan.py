@@ -46,10 +46,10 @@ class Plan:
     """The candidates, best first, and the refused protocols. `chosen` names the protocol to run.
 
     The best candidate has the least expected error among those that send at most 100 messages per
-    person. If all candidates send more, the best has the least expected error of all. Among those
-    that send at most 100 messages, one that relies on more than is usual for its trust model is
-    chosen only if there is no other. For a collection, the best candidate always has the least
-    expected error of all.
+    person and rely only on what is usual for their trust model. If there are none, it has the least
+    expected error among those that send at most 100 messages per person. If there are still none,
+    it has the least expected error of all. For a collection, the best candidate always has the
+    least expected error of all.
     """
 
     task: Task

@@ -35,7 +35,7 @@ _MANY = 10  # the error is treated as normal if its standard error is at least t
 
 @dataclass(frozen=True)
 class BoundedError:
-    """The error of a sum of independent messages, each of which changes it by at most `width`."""
+    """The error of a sum of independent messages. A message changes the sum by at most `width`."""
 
     standard_error: float
     width: float

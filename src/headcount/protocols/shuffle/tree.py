@@ -1,7 +1,7 @@
 """A tree of counts with fake users, or with noise that the shuffler adds.
 
-The tree is that of Hay, Rastogi, Miklau, Suciu 2010. Fake users are those of Luo, Wang, Yi 2022 and
-Cheu, Zhilyaev 2022. A shuffler with noise is that of Murakami, Sei, Eriguchi 2025.
+The tree is that of Hay, Rastogi, Miklau, Suciu 2010. Noise from fake users was proposed by Luo,
+Wang, Yi 2022 and Cheu, Zhilyaev 2022, and noise from a shuffler by Murakami, Sei, Eriguchi 2025.
 
 Notation    n people, each in one of N cells; m of them are honest. The tree has h levels (see
             `protocols.tree`) and M nodes in all. μ is the expected noise per node, and
@@ -22,12 +22,12 @@ Privacy     If a person's cell is replaced by one below another node of the firs
             `accounting.moved_pairs`). Shuffler: the losses of all 2h numbers add up to at most ε,
             unless a number is at an end of its range. The probability of that is δ.
 Error       Unbiased. `protocols.tree` has the variance, and `protocols.tree_error` the exact law.
-            Without the option `fanouts`, the shape of the tree is the best for the mean squared
-            error of the share below an edge. For h levels, μ is about h times that of one level.
-            The variance of the shuffler's noise is h² times that of one level. So the best tree
-            with fake users has more levels.
-Messages    h + Mμ/m with fake users. With the shuffler's noise, h per person, and M·T dummies in
-            all on average. The local ε is infinite.
+            Without the option `fanouts`, the shape of the tree minimizes the mean squared error of
+            the share below an edge. For h levels, μ is about h times that of one level. The
+            variance of the shuffler's noise is h² times that of one level. So the best tree with
+            fake users has more levels.
+Messages    With fake users, h + Mμ/m per person on average. With the shuffler's noise, h per
+            person, and M·T dummies in all on average. The local ε is infinite.
 """
 
 import math
