@@ -60,7 +60,7 @@ class GeometricError:
 
     def lattice(self) -> LatticeLaw:
         if self.times == 1:
-            # If there are too many integers, odd numbers of them are merged into single points.
+            # If there are too many integers, each point stands for an odd number of them.
             reach = math.ceil(_REACH / self.rate)
             aside = reach // MOST_MASSES
             step = 2 * aside + 1

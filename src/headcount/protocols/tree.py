@@ -2,8 +2,9 @@
 
 Notation    The grid has N = B₁⋯B_h cells. Level l = 1, …, h of the tree divides every node of the
             level above into B_l children, so it has N_l = B₁⋯B_l nodes. The nodes of level h are
-            the cells. The root is everybody; its count n is public. Node v of level l has the count
-            c_v and the noisy count o_v. The noise has the variance σ_l² and is independent.
+            the cells. The root contains everybody, and its count n is public. Node v of level l has
+            the count c_v and the noisy count o_v. The noise has the variance σ_l² and is
+            independent.
 Fit         From the cells up: z_v is the best estimate of c_v from o_v and the nodes below v. Its
             variance τ_l² is 1/(1/σ_l² + 1/(B_{l+1}τ_{l+1}²)), and τ_h² = σ_h². From the root down:
             the difference between the count of a node and the sum of the z of its children is

@@ -56,7 +56,7 @@ class NodeNoise(Protocol):
         """The logarithm of the characteristic function. It is real if the noise is symmetric."""
 
     def draw(self, generator: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """Pseudorandom noise, for simulations of the error. Never for a release."""
+        """Pseudorandom noise for simulations of the error. It is never used for a release."""
 
 
 @dataclass(frozen=True)

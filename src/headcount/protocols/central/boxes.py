@@ -9,7 +9,7 @@ Privacy     Replacing one value changes at most s counts by 1 each. The noise of
             C(s,j)·p^{s−j}·(1−p)^j, where p = 1/(1+a).
 Error       Unbiased. The variance of each box is 2a/(1−a)² for all data. `central.cube` has a
             smaller error for two boxes or more.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math

@@ -14,7 +14,7 @@ Error       Unbiased. All boxes have the same variance, for all data. In a cube 
             for the radius j, which is near (m+1)(m+2)/(3ε²) if ε is small. Noise with ε/m in each
             box has up to 6 times this variance. The boxes are uncorrelated in a cube, but not
             independent.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math

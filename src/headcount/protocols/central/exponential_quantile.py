@@ -13,12 +13,12 @@ Privacy     Replacing one value changes each F_t, and so each s_t, by at most 1.
             together are ε-private. This is an upper bound. A pure guarantee is dominated by
             randomized response (Kairouz, Oh, Viswanath 2015), whose losses give the privacy curve.
 Error       The error of the share below an edge is F_t/n − q. Its law follows from the
-            probabilities above, and is exact if the data are known. It is about two-sided geometric
-            with rate ε/(2m) if cells have few people. Otherwise the error is at most about the
-            share of a cell. If one cell has everybody, all edges on the same side of it are equally
-            likely. No interval is shorter than the range, since a chosen edge does not tell how
-            many people are near it.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+            probabilities above, and is exact if the data are known. If cells have few people, the
+            error is nearly two-sided geometric with rate ε/(2m). Otherwise it is at most about the
+            share of people in one cell. If one cell has everybody, all edges on the same side of it
+            are equally likely. No interval is shorter than the range, since a chosen edge does not
+            tell how many people are near it.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math

@@ -15,7 +15,7 @@ Privacy     Replacing one value changes two cells, two rows and two columns by 1
 Error       Unbiased, for all data. The variance of a row's total is
             (1 − 1/d)/(1/(eσ²) + 1/ρ²). The more of ε the totals get, the larger is the error of
             the cells.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math

@@ -13,8 +13,7 @@ Error       Unbiased. In squared levels, the variance of the noise is 2a/(1−a)
             Rounding adds its own variance. No ε-private count has a smaller variance. Real numbers
             are rounded to levels at random, without bias. Rounding adds less than one
             ten-thousandth of the variance, as long as the sum of all levels fits into 60 bits.
-Messages    1 per person. The curator who receives it must be trusted, because the local ε is
-            infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math

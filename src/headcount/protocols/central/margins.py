@@ -12,7 +12,7 @@ Privacy     Totals: replacing one value changes two rows and two columns by 1 ea
 Error       Unbiased. Totals: the variance is 2a/(1−a)², for all data. Cells: the variance of a
             cell is multiplied by e for a row and by d for a column. So noise on cells is at least
             as good for rows if e ≤ 4cosh²(ε/8), which is near 4 unless ε is large.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math

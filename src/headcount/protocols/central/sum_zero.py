@@ -10,7 +10,7 @@ Privacy     A person who moves to another bucket changes two counts by 1 each an
 Error       Unbiased. The variance of a bucket is 2(d−1)/(d(d+1))·((1+x)·E[t] + xd)/(1−x), where t
             is the total that `accounting.sum_zero` defines. It is below that of independent
             noise, by half or more for two buckets. Any two buckets have the correlation −1/(d−1).
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math

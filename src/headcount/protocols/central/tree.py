@@ -11,7 +11,7 @@ Privacy     Replacing one value changes at most two counts of each level, by 1 e
 Error       Unbiased. `protocols.tree` has the variance and `protocols.tree_error` the exact law.
             Without the option `fanouts`, the shape of the tree minimizes the mean squared error of
             the share below an edge. It depends on N alone.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math

@@ -214,7 +214,7 @@ class Design:
     def simulated(
         self, people: NDArray[np.int64], generator: np.random.Generator
     ) -> NDArray[np.float64]:
-        """A pseudorandom error of the number of people below each edge. Never for a release."""
+        """A pseudorandom error of the number of people below each edge, never used in a release."""
         tree, h, q = self.fit.tree, self._levels, float(self.support.other)
         asked = generator.multinomial(people, [1 / h] * h)
         counts = []

@@ -127,7 +127,7 @@ class Amplified(Protocol):
 
     @cached_property
     def _kind(self) -> type[Protocol]:
-        """The class of the local protocol. Finding it takes longer than computing a δ."""
+        """The class of the local protocol. It is cached, since finding it is slow."""
         return protocol_class(self.local or own_names(self.task, Trust.LOCAL)[0], self.task)
 
     @cached_property

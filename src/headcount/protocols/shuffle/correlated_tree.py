@@ -6,8 +6,8 @@ Pagh 2020.
 Notation    n people, each in one of N cells; m of them are honest. The tree has h levels (see
             `protocols.tree`) and M nodes in all. ε1 = −ln a is the rate of the noise. r and p are
             the parameters of the noise pairs that cancel (see `correlated_noise`).
-Randomizer  Send the message +1 of the node of each level to which the cell belongs. For every node,
-            also send noise messages +1 and −1, which mostly cancel. Nodes of all levels have
+Randomizer  On each level, send the message +1 of the node to which the cell belongs. For every
+            node, also send noise messages +1 and −1, which mostly cancel. Nodes of all levels have
             different numbers, so a message tells its level. Messages of one person are not linked
             after shuffling.
 Analyzer    (number of +1) − (number of −1), in every node. A tree is fitted by least squares. Its

@@ -274,7 +274,7 @@ class HashedHistogram(FakeUsers):
     open_buckets = True
 
     task: Histogram
-    cells: int | None = None  # the number b of cells, a power of two
+    cells: int | None = None  # the number b of cells, a power of two; by default near n/ln n
 
     @classmethod
     def settings_within(
