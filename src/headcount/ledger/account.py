@@ -128,7 +128,7 @@ class Account(ABC):
     @property
     @abstractmethod
     def spare_delta(self) -> float:
-        """A δ that one more release may have."""
+        """A δ that one more release may cost. `room` says which ε it may cost at this δ."""
 
     @abstractmethod
     def room(self, delta: float) -> float:

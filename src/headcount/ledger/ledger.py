@@ -217,7 +217,7 @@ class Ledger:
 
 
 def _id(dataset: str, once: str) -> str:
-    """The id of the only entry of a dataset for a release with a name."""
+    """The id of the entry for a release with a name. A dataset has at most one such entry."""
     return hashlib.sha256(json.dumps([dataset, once]).encode()).hexdigest()[:32]
 
 

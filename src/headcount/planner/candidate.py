@@ -53,10 +53,11 @@ class Candidate:
 
     The errors are those for worst-case data. `standard_error` and `margin` include privacy noise
     alone. `margin` is half the length of a confidence interval. Plans rank candidates by
-    `expected_error`. This is the standard error, except for a density, where it also includes
-    sampling and smoothing: see `Estimator.ranking_error`. A person's bundle has a fixed number of
-    slots, each for one message or dummy. `sealed_bytes` is the size of the bundle in bytes if each
-    message is sealed (encrypted). `slots` and `sealed_bytes` are None if no bundle fits the budget.
+    `expected_error` (see `Estimator.ranking_error`). For most tasks, this is the standard error.
+    For a density, it also includes sampling and smoothing. For a distribution, it is the root mean
+    squared error over all edges between cells. A person's bundle has a fixed number of slots, each
+    for one message or dummy. `sealed_bytes` is the size of the bundle in bytes if each message is
+    sealed (encrypted). `slots` and `sealed_bytes` are None if no bundle fits the budget.
     `influence` is None if the protocol does not state it. `shuffler_duties` is None if there is no
     shuffler.
     """
@@ -122,7 +123,7 @@ class Candidate:
 
     @property
     def bits_per_user(self) -> float:
-        """The expected number of a person's bits, for the value with the most messages."""
+        """The expected number of bits that a person sends, for the value with the most messages."""
         return self.messages_per_user * self.bits_per_message
 
 
@@ -167,7 +168,7 @@ def assess(
 ) -> Candidate | Refusal:
     """The errors and costs of a protocol, or its refusal. The result may come from the cache.
 
-    Otherwise, `keep` is called with the protocol that was built. Results of protocols from
+    If it does not, the protocol is built, and `keep` is called with it. Results of protocols from
     outside Headcount are never cached, because the cache cannot notice changes in their code.
     """
     if any(map(is_outside, (name, *options.values()))):

@@ -2,8 +2,8 @@
 
 Notation    π_A and π_B are the shares, Δ = π_B − π_A, and π̄ is their mean. Each group has n people,
             and its count has privacy noise of variance σ², which may depend on n. z is the
-            two-sided normal quantile of the test's confidence, and z' the one-sided one of its
-            power.
+            two-sided normal quantile of the test's confidence, and z' is the one-sided normal
+            quantile of its power.
 Crowd       The least n with nΔ ≥ z·√(2nπ̄(1−π̄) + 2σ²) + z'·√(nπ_A(1−π_A) + nπ_B(1−π_B) + 2σ²). This
             treats the estimates as normal. The test itself is valid for every crowd.
 """
@@ -24,7 +24,7 @@ from headcount.planner.needs import MOST_PEOPLE, Progress, crowd_with
 from headcount.planner.plan import trust_of
 from headcount.protocols.registry import protocol_names
 
-_CLOSE = 1.002  # how close the search comes to the least crowd that a protocol can protect
+_CLOSE = 1.002  # the search for the least crowd stops when its ends differ by at most this factor
 _TRIES = 40
 
 
@@ -32,8 +32,8 @@ _TRIES = 40
 class Detection:
     """A difference of two shares, and how likely a test should be to find it.
 
-    `share` is the lower of the two. By default, both are around one half, where the most people
-    are needed. The power is the probability that the test finds the difference.
+    `share` is the lower of the two shares. By default, one half lies midway between them. Then the
+    most people are needed. The power is the probability that the test finds the difference.
     """
 
     difference: float
@@ -175,9 +175,9 @@ def needed_groups(
         needed_groups(0.05, Budget(1, 1e-6), share=0.3)
 
     The groups have the shares `share` and `share + difference`, and different people. Each group
-    gets the whole budget. `power` is the probability that the test finds the difference, and
-    1 − confidence the probability that it finds one where there is none. `dishonest` is the share
-    of people who may not follow the protocol.
+    gets the whole budget. `power` is the probability that the test finds the difference. If there
+    is no difference, 1 − confidence is the probability that the test finds one. `dishonest` is the
+    share of people who might not follow the protocol.
     """
     checks.instance("budget", budget, Budget)
     wanted = Detection(difference, share, power, confidence)
@@ -201,8 +201,8 @@ def needed_groups(
 def _needed(name: str, wanted: Detection, budget: Budget, dishonest: float) -> GroupNeed | Refusal:
     """What a protocol needs, or why it is refused.
 
-    The variance of the noise is nearly a power of n. The exponent is estimated from the last two
-    crowds that were assessed. It gives the next crowd.
+    The variance of the noise is nearly a power of n. The exponent of this power is estimated from
+    the last two crowds that were assessed, and then determines the crowd to assess next.
     """
 
     def assessed(users: int) -> Candidate | Refusal:
@@ -237,7 +237,9 @@ def _power_law(users: int, variance: float, power: float) -> Callable[[float], f
 def _protected(
     assessed: Callable[[int], Candidate | Refusal], users: int
 ) -> tuple[int, Candidate] | Refusal:
-    """About the least crowd that a protocol can protect, if it refuses this number of people."""
+    """The least crowd that a protocol can protect, up to the factor `_CLOSE`. The protocol refuses
+    a crowd of `users`.
+    """
     low, high = users, 2 * users
     while isinstance(result := assessed(high), Refusal):
         low, high = high, 2 * high

@@ -21,7 +21,7 @@ class Margin:
     density, it is a share of the uniform density over the range.
 
     With `sampling=True`, the truth is that of a population from which people are drawn at random.
-    The sampling error of the population with the largest one is added, as of a normal variable.
+    The margin then includes the largest sampling error of any population, treated as normal.
     """
 
     size: float
@@ -47,8 +47,8 @@ class Margin:
             )
 
     def total(self, noise: float, task: Task, users: int) -> float:
-        """The margin of an answer with this margin of privacy noise. It includes sampling if this
-        was asked for.
+        """The margin of an answer. `noise` is the margin of its privacy noise alone. If `sampling`
+        is true, the sampling error is added.
 
         Values in a range of length r have a standard deviation of at most r/2.
         """

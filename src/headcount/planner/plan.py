@@ -43,13 +43,14 @@ MANY_MESSAGES = 100  # a protocol with more messages per person is chosen only i
 
 @dataclass(frozen=True)
 class Plan:
-    """The candidates, best first, and the refused protocols. `chosen` names the protocol to run.
+    """The candidates in the order of their expected errors, and the refused protocols.
 
-    The best candidate has the least expected error among those that send at most 100 messages per
-    person. If all candidates send more, the best has the least expected error of all. Among those
-    that send at most 100 messages, one that relies on more than is usual for its trust model is
-    chosen only if there is no other. For a collection, the best candidate always has the least
-    expected error of all.
+    `chosen` names the protocol to run, which is the best candidate unless the caller chooses
+    another. The best candidate has the least expected error among those that send at most 100
+    messages per person and rely only on what is usual for their trust model. If there are none, it
+    has the least expected error among those that send at most 100 messages per person. If there are
+    still none, it has the least expected error of all. For a collection, the best candidate always
+    has the least expected error of all.
     """
 
     task: Task
@@ -117,7 +118,7 @@ class Plan:
     # For people -------------------------------------------------------------------------------
 
     def table(self) -> Table:
-        """A table of the candidates, best first. Notes give refusals and bounds from theory."""
+        """A table of the candidates, in order. Notes give refusals and bounds from theory."""
         collects = self.purpose is Purpose.COLLECTION
         rows = [_collection_cells(one) if collects else _cells(one) for one in self.candidates]
         left, right = _COLLECTION_COLUMNS if collects else _COLUMNS

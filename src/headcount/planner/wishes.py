@@ -44,8 +44,8 @@ class Miss:
     """One wish that a candidate does not fulfill."""
 
     reason: str
-    times: float  # the candidate's number divided by the limit, or infinity if no limit would do
-    enough: tuple[str, float] | None = None  # the name and value of a limit that would do
+    times: float  # the candidate's number divided by the limit; infinity if no larger limit helps
+    enough: tuple[str, float] | None = None  # the name and value of a limit that is large enough
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ MOST_CAPPED_SLOTS = 32
 _LEAST_EPSILON = (0.1, 0.4)
 _USUAL_RATIO = 1.05  # the default ratio of the error to that of central noise
 _TINY = 50  # the largest number of honest people in a crowd that counts as tiny
-# If ε times the number of honest people is smaller, no nearest setting is looked for. It would take
-# minutes, since nearly everybody has noise.
+# If ε times the number of honest people is smaller, no nearest setting is looked for. This search
+# would take minutes, since nearly everybody has noise.
 _LEAST_PRODUCT = 50
 _FEWER = 3  # if the search fails, this many smaller numbers of slots are tried
 # For each ratio of the error, about the longest jump that is needed, times the rate of central
@@ -93,8 +93,8 @@ class CappedError(CenteredError):
 class CappedTotalError(FixedTotalError):
     """The error of a bucket after the excess of the total over n, divided by d, was subtracted.
 
-    A person whose noise has the jump J adds J·(1 − 1/d) to the error of its bucket, and −J/d to the
-    errors of all others. So the variance is n(1 − 1/d)/d·E[J²].
+    A person whose noise has the jump J adds J·(1 − 1/d) to the error of the bucket with this noise,
+    and −J/d to the errors of all others. So the variance is n(1 − 1/d)/d·E[J²].
     """
 
     error: CappedError

@@ -137,7 +137,8 @@ class CorrelatedNoise:
     def curve(self, changed: int) -> PrivacyCurve:
         """The privacy curve for a person who changes this number of cells.
 
-        The person joins or leaves one cell, or moves between the two cells of each pair.
+        If it is 1, the person joins or leaves a cell. Otherwise, the cells form pairs, and the
+        person moves from one cell of each pair to the other.
         """
         # All other cells have the same law for both neighbors, even after tables are rounded.
         return NearCurve(self._ideal_curve(changed), changed * self.honest * self.variation)

@@ -23,7 +23,8 @@ Error       f̂ is an unbiased estimate of the density that the same polynomials
             1 − cos(2πx), which rises and falls once over the range. For r = 1 and many bins, this
             term is exact. A density that varies faster would need more bins. If V grows like n, K
             grows like n^{1/(2β+2)}. If V does not grow, K grows like n^{1/(2β+1)}. Standard errors
-            and intervals include noise and sampling, but not the bias.
+            and intervals include privacy noise. With `sampling=True`, intervals also include the
+            sampling error. Neither includes the bias.
 Messages    The messages of the histogram protocol.
 """
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class FixedTotalError(ABC):
-    """The error of one of d buckets, all alike, whose errors add up to 0."""
+    """The error of one of d buckets. All have the same law, and their errors add up to 0."""
 
     buckets: int  # d
 

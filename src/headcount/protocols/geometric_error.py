@@ -26,7 +26,7 @@ from headcount.core.lattice import MOST_MASSES, LatticeLaw
 
 _FINEST = 2.0**-12  # the smallest rate for which a law is tabulated
 _REACH = 45.0  # P(|Z| > _REACH/rate) is below 1e-19
-_WIDEST = 2.0**16  # the largest standard deviation of such a law
+_WIDEST = 2.0**16  # the largest standard deviation of a tabulated law, in steps
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class GeometricError:
 
     def lattice(self) -> LatticeLaw:
         if self.times == 1:
-            # If there are too many integers, an odd number of them becomes one point.
+            # If there are too many integers, each point stands for an odd number of them.
             reach = math.ceil(_REACH / self.rate)
             aside = reach // MOST_MASSES
             step = 2 * aside + 1
@@ -79,7 +79,7 @@ class GeometricError:
 
     @property
     def grain(self) -> int:
-        """The step in which `law` is stated, so that it is not too long."""
+        """The step in which `law` is stated. It keeps the law short enough."""
         step = math.ceil(_FINEST / self.rate)
         return step * math.ceil(self.standard_error / step / _WIDEST)
 

@@ -27,7 +27,8 @@ from headcount.core.influence import Shifts
 from headcount.core.lattice import LatticeLaw
 from headcount.protocols.fixed_total import FixedTotalError
 
-_FINEST, _COARSEST = 256, 32  # the most and the fewest steps of a tabulated standard deviation
+# The most and the fewest steps per standard deviation in a tabulated law.
+_FINEST, _COARSEST = 256, 32
 _WINDOW = 64  # about the length of a tabulated law, in standard deviations
 _SHARE = 0.02  # the share of the error probability that a bound gives to ΣZ/d
 
@@ -39,7 +40,7 @@ def with_known_total(counts: NDArray[Any], users: int) -> NDArray[np.float64]:
 
 
 def known_total_shifts(buckets: int, most: float = 1.0, least: float = 0.0) -> Shifts:
-    """How messages shift answers, if one adds `most` or `least` to the count of its bucket."""
+    """How messages shift answers if each adds from `least` to `most` to the count of its bucket."""
     own, others = 1 - 1 / buckets, -1 / buckets
     return Shifts(
         most=max(most * own, least * others),
@@ -62,7 +63,7 @@ class IndependentNoise(Protocol):
 
     @property
     def grain(self) -> int:
-        """The step of `law`. If it is above 1, Z is off by less than one step, up or down."""
+        """The step of `law`. If it is above 1, `law` is off by less than one step, up or down."""
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,12 @@ from headcount.protocols.levels import LevelEstimator
 
 MOST_RESPONSES = 2**12  # the largest number of levels in a local protocol
 _CHUNK = 1 << 16  # the number of people whose responses are drawn at a time
-_MANY = 10  # the error is treated as normal if its standard error is at least this times `width`
+_MANY = 10  # the error is treated as normal if (standard error)/`width` is at least this
 
 
 @dataclass(frozen=True)
 class BoundedError:
-    """The error of a sum of independent messages, each of which changes it by at most `width`."""
+    """The error of a sum of independent messages. A message changes the sum by at most `width`."""
 
     standard_error: float
     width: float

@@ -20,7 +20,7 @@ Error       The estimate is unbiased. The variance of ĉ(j) is Σ c(x)·V(x,j), 
             V(x,j) = Σ R(x,y)·a(j,y)² − (1[x=j]−1/k)². Intervals have at least the stated coverage.
             The error is a sum of independent parts, one for each person. There are two bounds on
             its tails: Bennett's inequality, and the normal law plus the error bound of Berry and
-            Esseen (constant 0.56, Shevtsova 2010). Both assume the worst values of the people
+            Esseen (constant 0.56, Shevtsova 2010). Both assume the worst values for the people
             who do not hold j, and the smaller bound is used.
 Messages    Each person sends 1 of m messages.
 """

@@ -1,7 +1,7 @@
 """Margins of a mean over people, each of whom answers about one of several groups.
 
-Notation    n people are independent. Each person's part in the mean is within ± width of its
-            expectation. Devices draw about which group they answer.
+Notation    n people are independent. Each person's term of the mean is within ± width of its
+            expectation. Each device draws the group about which it answers.
 Normal      The error is treated as nearly normal if about 50 people or more answer about each
             group. With 1,000 people or more per group, its variance is that of a crowd with the
             estimated shares. In a smaller crowd an estimated variance may be far too small, so the
@@ -33,7 +33,7 @@ def mean_margin(
 ) -> NDArray[np.float64]:
     """The margin of a mean over `users` people.
 
-    `variances` are the estimated mean variances of a person, and `worst` are the largest ones.
+    `variances` are estimates of the mean variance of a person's term, and `worst` are bounds on it.
     """
     per_group = users / groups
     if per_group >= _SOME:

@@ -15,13 +15,13 @@ Privacy     If m ≥ 2 + (2σ + log2 Q)/(log2 h − log2 e) and h ≥ 19, the me
             same bound with 1 + … instead of 2 + … is wrong, as tests show.) The bound holds for
             every group, because the following proof depends on the group only through Q. Suppose
             that, for each j, the j-th shares of all people are mixed only with each other. This
-            reveals more. The view is the list of all messages after mixing. Compare it with uniform
-            messages of the same sum. The χ² divergence is at most E[Q^{C−1}] − 1, where C is the
-            number of orbits of m − 1 random permutations of h people. The reason is that two ways
-            of mixing agree on a view if the shares add up correctly on each of the C orbits. E[Q^C]
-            is the sum of 1/M^{m−2} over all multinomial coefficients M = h!/(h_1!⋯h_Q!). Q of these
-            coefficients are 1, and the others contribute less than Q²(e/h)^{m−2} = Q·2^{−2σ}. Tests
-            compute these sums.
+            reveals more than mixing all shares. The view is the list of all messages after mixing.
+            Compare it with uniform messages of the same sum. The χ² divergence is at most
+            E[Q^{C−1}] − 1, where C is the number of orbits of m − 1 random permutations of h
+            people. The reason is that two ways of mixing agree on a view if the shares add up
+            correctly on each of the C orbits. E[Q^C] is the sum of 1/M^{m−2} over all multinomial
+            coefficients M = h!/(h_1!⋯h_Q!). Q of these coefficients are 1, and the others
+            contribute less than Q²(e/h)^{m−2} = Q·2^{−2σ}. Tests compute these sums.
 Error       The sum of all noise is geometric noise, as in central trust. The probability that the
             noisy sum leaves the range of the analyzer is below 2^−99.
 """

@@ -12,10 +12,10 @@ Interval    The interval contains all c with P(N ≥ m) > αu(c) and P(N ≤ m) 
 Shares      u(c) divides α between the two sides in the same way as for a normal estimate (Feldman,
             Cousins 1998). It is ½ if c is far from the bounds 0 and n. It is 1 at c = 0 and 0 at
             c = n, where the estimate can err on one side only. Let Φ be the normal distribution
-            function, and Φ(−z) = α/2. For a count that is μ < z standard deviations above 0, find b
-            with Φ(−b) + Φ(−(μ²+b²)/2μ) = α. The interval then contains the count if the estimate is
-            at most b standard deviations above it and at most (μ²+b²)/2μ standard deviations below
-            it. So u = Φ(−b)/α.
+            function, and let z be the number with Φ(−z) = α/2. For a count that is μ < z standard
+            deviations above 0, find b with Φ(−b) + Φ(−(μ²+b²)/2μ) = α. The interval then contains
+            the count if the estimate is at most b standard deviations above it and at most
+            (μ²+b²)/2μ standard deviations below it. So u = Φ(−b)/α.
 Speed       The ends of the interval rise with m. If the standard deviation of N is in the hundreds,
             the ends are computed only for some m. They are rounded outward, by a small fraction of
             a standard deviation.

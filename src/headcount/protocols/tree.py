@@ -2,16 +2,17 @@
 
 Notation    The grid has N = B₁⋯B_h cells. Level l = 1, …, h of the tree divides every node of the
             level above into B_l children, so it has N_l = B₁⋯B_l nodes. The nodes of level h are
-            the cells. The root is everybody; its count n is public. Node v of level l has the count
-            c_v and the noisy count o_v. The noise has the variance σ_l² and is independent.
+            the cells. The root contains everybody, and its count n is public. Node v of level l has
+            the count c_v and the noisy count o_v. The noise has the variance σ_l² and is
+            independent.
 Fit         From the cells up: z_v is the best estimate of c_v from o_v and the nodes below v. Its
             variance τ_l² is 1/(1/σ_l² + 1/(B_{l+1}τ_{l+1}²)), and τ_h² = σ_h². From the root down:
             the difference between the count of a node and the sum of the z of its children is
             divided equally among the children. The result is the least-squares fit (Hay, Rastogi,
-            Miklau, Suciu 2010), for levels and fan-outs that may differ.
+            Miklau, Suciu 2010), even if variances and fan-outs differ between levels.
 Error       A linear query has a weight w for each cell. m_v is the mean weight of the cells below
             v. The answer has the variance Σ_l τ_l² Σ_v (m_v − m_p)² over the nodes v of level l
-            with their parents p. It is Σ_v b_v·(noise of v), in which
+            with their parents p. The error of the answer is Σ_v b_v·(noise of v), where
             b_v = (m_v − m_p)·τ_l²/σ_l² + b_p·σ_{l−1}²/(B_l·σ_l²), with b = 0 at the root.
 """
 
@@ -29,7 +30,8 @@ from headcount.core import checks
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 
-# For each level, coefficients of the noise and how many nodes have each: a row for each query.
+# For each level, the coefficients of the noise, and the number of nodes with each coefficient. Both
+# arrays have a row for each query.
 Terms: TypeAlias = list[tuple[NDArray[np.float64], NDArray[np.float64]]]
 _SOME_EDGES = 4096  # the error is averaged over at most this many edges
 
@@ -75,10 +77,10 @@ class Tree:
         )
 
     def extended(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The weights of all cells, from those of the first cells, in which people may be.
+        """The weights of all cells of the tree, from those of the task's cells, which come first.
 
-        Everybody who is not below the last of these cells counts as being in it. So the other cells
-        have its weight.
+        The fitted counts of all additional cells are added to the last cell of the task. So these
+        cells have its weight.
         """
         return np.pad(weights, (0, self.cells - len(weights)), mode="edge")
 
@@ -150,7 +152,8 @@ class TreeFit:
             self.fitted_variances, self.tree.fanouts, self.tree.sizes, strict=True
         ):
             width = self.tree.cells // size
-            # Children of the node that the edge cuts: how many lie below it, with a part of one.
+            # The edge cuts a node of the level above. Of the children of this node, `below` are
+            # below the edge, and `part` of the next one is.
             below, rest = np.divmod(edges % (fanout * width), width)
             part = rest / width
             out += tau * (below + part**2 - (below + part) ** 2 / fanout)
@@ -163,7 +166,8 @@ class TreeFit:
         different coefficients. For each level there are two arrays, with a row for each edge: the
         coefficients, and the number of nodes that have each.
         """
-        # Nodes that are not cut, and their number. Their children have one coefficient each.
+        # The coefficients of nodes that are not cut, and the number of nodes with each of them. All
+        # children of such a node have the same coefficient.
         b, nodes = np.zeros((len(edges), 0)), np.zeros((len(edges), 0))
         out = []
         for cut in self.cuts(edges):
@@ -190,8 +194,8 @@ class TreeFit:
 
     @cached_property
     def handed_down(self) -> tuple[float, ...]:
-        """For each level, the factor σ_{l−1}²/(B_l·σ_l²). A node without a weight of its own has
-        the coefficient of its parent, times this.
+        """For each level, the factor σ_{l−1}²/(B_l·σ_l²). If a node has the same mean weight as its
+        parent, its coefficient is this factor times the coefficient of its parent.
         """
         above = (0.0, *self.variances[:-1])
         rows = zip(above, self.tree.fanouts, self.variances, strict=True)
@@ -204,8 +208,9 @@ class TreeFit:
     def cuts(self, edges: NDArray[np.integer]) -> Iterator["Cut"]:
         """For each level, the coefficients b for the number of people in cells 0, …, t − 1.
 
-        An edge t cuts one node of each level, or is its first cell. Of the nodes of a level, only
-        the children of the node that is cut above have weights that differ from their parent's.
+        On each level, an edge t cuts one node or is at the lower end of one. Only the children of
+        the node that is cut on the level above have mean weights that differ from those of their
+        parents.
         """
         b = np.zeros(len(edges))
         for level, (fanout, size) in enumerate(
@@ -237,7 +242,7 @@ class TreeFit:
         """
         least, most = np.full(len(edges), np.inf), np.full(len(edges), -np.inf)
         for cut in self.cuts(edges):
-            # The nodes below these have smaller coefficients of the same sign.
+            # The coefficients of their descendants have the same sign, and are closer to 0.
             for b, exists in (
                 (cut.b_below, cut.below > 0),
                 (cut.b_cut, cut.below >= 0),
@@ -250,7 +255,7 @@ class TreeFit:
     def positive_sums(self, edges: NDArray[np.integer]) -> NDArray[np.float64]:
         """The largest sum of a level's positive coefficients, for each edge.
 
-        On every level, the negative coefficients add up to minus this sum.
+        On every level, all coefficients together add up to 0.
         """
         largest, others = np.zeros(len(edges)), np.zeros(len(edges))
         for cut in self.cuts(edges):
@@ -264,7 +269,7 @@ class TreeFit:
     def mean_squares(
         self, edges: NDArray[np.integer], below: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """The mean over people of Σ_l b² of their own nodes, for each edge.
+        """For each edge, the mean over people of the sum of b² over the nodes of a person's cell.
 
         `below` is the share of people below each of the N + 1 edges of cells.
         """
@@ -282,11 +287,11 @@ class TreeFit:
     def squares(
         self, edges: NDArray[np.integer], cells: int
     ) -> Iterator[tuple[NDArray[np.integer], NDArray[np.float64]]]:
-        """Σ_l b² of the own nodes of one person, for each edge and all places of the person.
+        """The sum of b² over the nodes of a cell, for each edge and every cell.
 
-        Each item has a cell for each edge, and the sum for a person in this cell. All cells below
-        `cells` have the sum of a cell in one of the items on the same side of the edge. An item
-        may have a cell that is not below `cells`, or below 0.
+        Each item has one cell for each edge, and the sum for this cell. For each edge, every cell
+        from 0 to `cells` − 1 has the same sum as the cell of some item on the same side of the
+        edge. The cell of an item may be outside this range.
         """
         path = np.zeros(len(edges))
         for cut in self.cuts(edges):
@@ -300,8 +305,8 @@ class TreeFit:
 
     @cached_property
     def _squares(self) -> tuple[float, ...]:
-        """For each level, Σ b² of a node and one node below it on each level, if b = 1 there and
-        these nodes have no weights of their own.
+        """For each level, the sum of b² over a node with b = 1 and one of its descendants on each
+        lower level, if these all have the same mean weight.
         """
         sums = [1.0]
         for factor in self.handed_down[:0:-1]:
@@ -309,7 +314,7 @@ class TreeFit:
         return tuple(sums[::-1])
 
     def _differences(self, weights: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """For each level, the mean weight below each node minus that below its parent."""
+        """For each level, the mean weight of each node minus that of its parent."""
         means = [weights.reshape(size, -1).mean(axis=1) for size in (1, *self.tree.sizes)]
         return [
             nodes - np.repeat(parents, fanout)
@@ -320,8 +325,8 @@ class TreeFit:
 def shapes(cells: int) -> Iterator[tuple[int, ...]]:
     """The fan-outs that are worth a try, for all numbers of levels.
 
-    Fan-outs of a level differ as little as the number of cells allows. The tree may have more cells
-    than are needed.
+    The fan-outs of a tree differ as little as the number of cells allows. The tree may have more
+    cells than are needed.
     """
     for levels in range(1, cells.bit_length()):
         yield from {_near_equal(cells, levels), _powers_of_two(cells, levels)}
@@ -349,7 +354,7 @@ def best_fanouts(cells: int, variance: Callable[[int], float | None]) -> tuple[i
 
 
 def checked_fanouts(text: str, cells: int) -> tuple[int, ...]:
-    """Fan-outs written as "16,8,8". They must give at least the number of cells."""
+    """Fan-outs written as "16,8,8". Their product must be from `cells` to 4·`cells`."""
     try:
         fanouts = tuple(int(part) for part in str(text).split(","))
     except ValueError:
@@ -361,8 +366,8 @@ def checked_fanouts(text: str, cells: int) -> tuple[int, ...]:
         )
     if math.prod(fanouts[1:]) >= cells:
         raise InvalidParameter(
-            f"`fanouts` must divide {cells} cells among two nodes of the first level or more, "
-            f"got {checks.shown(text)}, which puts all into one"
+            f"`fanouts` must divide {cells} cells among at least two nodes of the first level, "
+            f"got {checks.shown(text)}, which puts all cells into one node"
         )
     return fanouts
 

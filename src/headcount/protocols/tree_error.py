@@ -2,15 +2,16 @@
 
 The error of a linear query is Σ_v b_v·Z_v over the nodes v, with known coefficients b_v and the
 noise Z_v of each node. All nodes of a level have the same law of noise. The characteristic function
-of the error is a product, and its inverse gives the law's quantiles (Gil-Pelaez 1951).
+of the error is a product. Inverting it gives the quantiles of the error (Gil-Pelaez 1951).
 
 The scale of an error is its standard deviation, or the largest |b_v| if that is larger. With many
 nodes on several levels, the characteristic function vanishes at high frequencies, and the inversion
 is exact. With few nodes, or with one level, the error may have atoms, because the noise is a whole
-number. Then a small normal number is added to the error. Its standard deviation is 1/64 of the
-scale. A quantile of the sum may lie below the atom that it belongs to. So the quantile is raised by
-3.5 of these deviations or more. The normal number is larger than that with 1/100 of the probability
-of an error. The quantile is computed for the remaining 99/100.
+number. Then a small normal variable is added to the error. Its standard deviation is 1/64 of the
+scale. Let α be the probability with which the error may exceed a margin on one side. The sum
+exceeds some number x with probability 99α/100, and the normal variable is below some number −y with
+probability α/100. So the error exceeds the margin x + y with probability at most α. For a
+confidence of 95 %, y is about 3.5 standard deviations of the normal variable.
 """
 
 import math
@@ -30,18 +31,18 @@ from headcount.protocols.tree import Terms, Tree, TreeFit
 
 _SMOOTHING = 1 / 64  # the added normal's standard deviation, divided by the error's scale
 _REACH = 20.0  # the law beyond this many scales is negligible
-_HIGHEST = 6.0  # the normal's characteristic function is negligible beyond 6/(its deviation)
+_HIGHEST = 6.0  # beyond 6/(its deviation), the normal's characteristic function is negligible
 _POINTS = 5000  # the number of points at which a law is computed
 _ROUGH = 1e-7  # a larger characteristic function at high frequencies shows atoms
-_RARE = 0.01  # if there are atoms, this share of a probability is left for the normal number
-_NEGLIGIBLE = -45.0  # the logarithm of a characteristic function that is negligible
+_RARE = 0.01  # if there are atoms, this share of α is left for the normal variable
+_NEGLIGIBLE = -45.0  # a characteristic function with a smaller logarithm is negligible
 _BATCH = 32  # the number of queries whose laws are inverted at once
 _MOST_EXACT = 4096  # with at most this many cells, the law of every edge is inverted
 _SOME_EDGES = 256  # in larger trees, about this many laws are inverted
-_MOST_SIMULATED = 4_000_000  # the number of nodes that are simulated for a band
-_MOST_BANDS = 4000
+_MOST_SIMULATED = 4_000_000  # about the largest number of nodes that are simulated for a band
+_MOST_BANDS = 4000  # the largest number of errors that are simulated for a band
 
-# The logarithm of the characteristic function of an error that is added to all others.
+# The logarithm of the characteristic function of an error that is added to all errors.
 Added = Callable[[NDArray[np.float64]], NDArray[np.complex128]]
 
 
@@ -55,7 +56,7 @@ class NodeNoise(Protocol):
         """The logarithm of the characteristic function. It is real if the noise is symmetric."""
 
     def draw(self, generator: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """Pseudorandom noise, for simulations of the error. Never for a release."""
+        """Pseudorandom noise for simulations of the error. It is never used for a release."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class GeometricNoise:
         return self.times / (2 * math.sinh(self.rate / 2) ** 2)
 
     def log_transform(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
-        # (1−a)²/(1 − 2a·cos s + a²), divided by (1−a)².
+        # For a = e^{−rate}, (1−a)²/(1 − 2a·cos s + a²) = 1/(1 + sin²(s/2)/sinh²(rate/2)).
         ratio = math.sinh(self.rate / 2) ** -2
         waves = np.sin(frequencies / 2)
         return -self.times * np.log(1 + ratio * waves * waves)
@@ -97,7 +98,7 @@ class PoissonNoise:
         return self.mean
 
     def log_transform(self, frequencies: NDArray[np.float64]) -> NDArray[np.complex128]:
-        # e^{is} − 1 − is
+        # mean·(e^{is} − 1 − is)
         found = np.empty(frequencies.shape, dtype=np.complex128)
         found.real = -2 * self.mean * np.sin(frequencies / 2) ** 2
         found.imag = self.mean * (np.sin(frequencies) - frequencies)
@@ -118,8 +119,8 @@ class TruncatedNoise:
         return float(self.noise.variance)
 
     def log_transform(self, frequencies: NDArray[np.float64]) -> NDArray[np.complex128]:
-        # For P(k) ∝ a^|k| with |k| ≤ T, the sum over k ≥ 1 of a^k·cos(ks) is a quotient. The
-        # characteristic function may be negative, or 0.
+        # For P(k) ∝ a^|k| with |k| ≤ T, the sum of a^k·cos(ks) over k = 1, …, T has a closed form.
+        # The characteristic function may be negative or 0.
         ratio, half = math.exp(-float(self.noise.rate)), self.noise.most // 2
 
         def total(angle: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -205,7 +206,7 @@ class _Laws:
     def of(cls, noises: tuple[NodeNoise, ...], terms: Terms, added: Added | None) -> "_Laws":
         variances, largest = np.zeros(len(terms[0][0])), np.full(len(terms[0][0]), 1e-300)
         if added is not None:
-            # The second difference of the logarithm at 0 is the variance, up to rounding errors.
+            # The variance is minus the second difference of the logarithm at 0, up to rounding.
             variances += -2 * added(np.array([1e-4])).real / 1e-8
             largest[:] = 1.0
         for noise, (coefficients, nodes) in zip(noises, terms, strict=True):
@@ -233,10 +234,10 @@ class _Laws:
         return cls(scales, values, rough)
 
     def margins(self, beyond: float) -> EdgeMargins:
-        """(a, b) for each error: it is below −a, or above b, with at most this probability each."""
+        """(a, b) for each error, such that P(error < −a) and P(error > b) are at most `beyond`."""
         steps = _frequencies()
         step = steps[0]
-        # P(error ≤ x) = 1/2 + x·step/2π − (step/π)·Σ_k Im(e^{−i·s_k·x}·φ(s_k))/s_k, by a transform.
+        # P(error ≤ x) = 1/2 + x·step/2π − (step/π)·Σ_k Im(e^{−i·s_k·x}·φ(s_k))/s_k, by an FFT.
         spectrum = np.zeros((len(self.values), _POINTS // 2 + 1), dtype=np.complex128)
         spectrum[:, 1 : len(steps) + 1] = 1j * self.values / steps
         places = (np.arange(_POINTS) - _POINTS // 2) * (2 * math.pi / step / _POINTS)
@@ -271,7 +272,7 @@ def _frequencies() -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class TreeError:
-    """The error of the shares below all edges between cells, for `users` people.
+    """The errors of the shares of people below each edge between cells, for `users` people.
 
     If the tree has more cells than the task, only its first cells are used.
     """
@@ -310,8 +311,8 @@ def _edge_margins(
 ) -> EdgeMargins:
     """The margins of the number of people below each edge.
 
-    With `sampled` = (n, q), a binomial number of n people with probability q is added, minus its
-    mean. In large trees the laws of some edges are inverted. The largest of their quotients
+    With `sampled` = (n, q), the sampling error is added, which is Bin(n, q) minus its mean. In
+    large trees, only the laws of some edges are inverted. The largest of their quotients
     (margin)/(standard error) is used for all edges.
     """
     cells = noise.fit.tree.cells
@@ -337,7 +338,9 @@ def _edge_margins(
 
 
 def _binomial(users: int, share: float) -> tuple[Added, float]:
-    """The law of a binomial number minus its mean: its transform, and its variance."""
+    """The law of Bin(users, share) minus its mean: the logarithm of its characteristic function,
+    and its variance.
+    """
 
     def added(frequencies: NDArray[np.float64]) -> NDArray[np.complex128]:
         # The logarithm of 1 − q + q·e^{is}, by its size and its angle.
@@ -370,9 +373,9 @@ def _band(noise: TreeNoise, confidence: float) -> float:
 
 
 def ranked(errors: NDArray[np.float64], confidence: float) -> float:
-    """A number that one more error of the same law does not exceed with this probability.
+    """A number that one more error of the same law exceeds with probability at most 1 − confidence.
 
-    It is infinite if there are too few errors to know one.
+    It is infinite if there are too few errors for this confidence.
     """
     rank = math.ceil(confidence * (len(errors) + 1))
     return float(np.sort(errors)[rank - 1]) if rank <= len(errors) else math.inf

@@ -59,7 +59,9 @@ class FittedTree(Estimator):
 
 @dataclass(frozen=True)
 class TreeEstimator(FittedTree):
-    """The analyzer of a tree whose nodes have independent noise, whatever people hold."""
+    """The analyzer of a tree. The noise of different nodes is independent, and its law does not
+    depend on people's values.
+    """
 
     noise: TreeNoise
 

@@ -1,14 +1,15 @@
 """Two-sided geometric noise on every box that people tick.
 
 Notation    m boxes, and at most k ticks of each person. Two values differ in up to s = min(2k, m)
-            boxes: one may gain k ticks and lose k others. a = e^{−ε/s}.
+            boxes, since each may have k ticks that the other does not have. a = e^{−ε/s}.
 Randomizer  None: people send their ticks to the curator.
 Analyzer    Each count + Z, with P(Z = z) = (1−a)/(1+a)·a^|z|, drawn exactly.
-Privacy     A replaced value changes s independent counts by 1 each at most, so the guarantee is
-            pure ε. The loss is (s − 2j)·ε/s with probability C(s,j)·p^{s−j}·(1−p)^j, p = 1/(1+a).
+Privacy     Replacing one value changes at most s counts by 1 each. The noise of the boxes is
+            independent, so the guarantee is pure ε. The loss is (s − 2j)·ε/s with probability
+            C(s,j)·p^{s−j}·(1−p)^j, where p = 1/(1+a).
 Error       Unbiased. The variance of each box is 2a/(1−a)² for all data. `central.cube` has a
             smaller error for two boxes or more.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math

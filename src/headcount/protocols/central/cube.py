@@ -4,17 +4,17 @@ Slavković 2021).
 Notation    m boxes, and at most k ticks of each person. z is the noise of all boxes. Its size is
             N(z) = ⌈max(max|z_b|, Σz⁺/k, Σz⁻/k)⌉. Without a limit on ticks it is max|z_b|.
 Randomizer  None: people send their ticks to the curator.
-Analyzer    Each count + z_b. P(z) is proportional to e^{−ε·N(z)}. It is drawn exactly: first the
-            radius of a ball, then z uniformly in this ball (see `accounting.ball_noise`). The ball
-            is a cube if ticks have no limit.
-Privacy     Two values differ in up to min(2k, m) boxes: k ticks may be gained, and k others lost.
-            Such a difference has the size 1, so the guarantee is pure ε. The curve is exact for a
-            cube. Otherwise it is that of the worst ε-private mechanism.
+Analyzer    Each count + z_b. P(z) is proportional to e^{−ε·N(z)}. The noise is drawn exactly: first
+            the radius of a ball, then z uniformly in this ball (see `accounting.ball_noise`). The
+            ball is a cube if ticks have no limit.
+Privacy     Two values differ in up to min(2k, m) boxes, since each may have k ticks that the other
+            does not have. Such a difference has the size 1, so the guarantee is pure ε. The curve
+            is exact for a cube. Otherwise it is that of the worst ε-private mechanism.
 Error       Unbiased. All boxes have the same variance, for all data. In a cube it is E[j(j+1)]/3
             for the radius j, which is near (m+1)(m+2)/(3ε²) if ε is small. Noise with ε/m in each
             box has up to 6 times this variance. The boxes are uncorrelated in a cube, but not
             independent.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math

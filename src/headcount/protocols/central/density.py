@@ -8,8 +8,7 @@ Analyzer    The curator adds geometric or Laplace noise to the count of every bi
 Privacy     The privacy of the histogram, which is pure ε-differential privacy.
 Error       The variance V of the noise in a bin is near 8/ε² for any number of people, as in
             `shuffle.density-histogram`.
-Messages    1 per person. The curator who receives it must be trusted, because the local ε is
-            infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 from dataclasses import dataclass

@@ -5,20 +5,20 @@ Notation    n people, each in one of N cells. F_t is the number of people below 
 Randomizer  None: people send their cell to the curator.
 Analyzer    For each share q, an edge is chosen with probability proportional to e^{−γ·|F_t − qn|},
             and independently of the others. The chosen edges are sorted. An edge is drawn exactly:
-            edges are drawn evenly, and edge t is accepted with probability e^{−γ·(s_t − min s)},
-            where s_t = |F_t − qn|. The coin for this is exact, since γ·(s_t − min s) is a rational
-            number.
+            edges are drawn uniformly until one is accepted. Edge t is accepted with probability
+            e^{−γ·(s_t − min s)}, where s_t = |F_t − qn|. The coin for this is exact, since the
+            exponent is a rational number.
 Privacy     Replacing one value changes each F_t, and so each s_t, by at most 1. Some s_t may grow
             while others fall. So the choice of one edge is 2γ = ε/m-private, and all choices
             together are ε-private. This is an upper bound. A pure guarantee is dominated by
             randomized response (Kairouz, Oh, Viswanath 2015), whose losses give the privacy curve.
 Error       The error of the share below an edge is F_t/n − q. Its law follows from the
-            probabilities above, and is exact if the data are known. It is about two-sided geometric
-            with rate ε/(2m) if cells have few people. Otherwise the error is at most about the
-            share of a cell. If one cell has everybody, then all edges are equally likely. No
-            interval is shorter than the range, since a chosen edge does not tell how many people
-            are near it.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+            probabilities above, and is exact if the data are known. If cells have few people, the
+            error is nearly two-sided geometric with rate ε/(2m). Otherwise it is at most about the
+            share of people in one cell. If one cell has everybody, all edges on the same side of it
+            are equally likely. No interval is shorter than the range, since a chosen edge does not
+            tell how many people are near it.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math
@@ -93,7 +93,7 @@ class EdgeChooser(Estimator):
         return held.counts
 
     def computed(self, tally: Tally, source: Source | None = None) -> Answer:
-        """The shares that the chosen edges suggest. They form steps, and are biased."""
+        """The shares that the chosen edges suggest. They form a step function, and are biased."""
         bits, below = source or SecureSource(), self._below(tally.counts)
         chosen = sorted(
             exponential_choice(bits, self.rate, below, Fraction(share) * tally.users)
@@ -190,7 +190,8 @@ class ExponentialQuantile(Protocol):
 
     @cached_property
     def curve(self) -> PrivacyCurve:
-        # No choice of an edge has a larger privacy loss than a count with noise of this rate.
+        # Each choice of an edge is ε/m-private. A count with geometric noise of rate ε/m has the
+        # largest privacy curve of all ε/m-private mechanisms.
         return moved_together_curve(self.budget.epsilon, len(self.task.at))
 
     @property

@@ -3,19 +3,19 @@
 Notation    n people, each in one cell of a table with d rows and e columns. The noise of a cell, of
             a row's total and of a column's total has the rates r, s and s, and P(Z = z) is
             (1−a)/(1+a)·a^|z| with a = e^{−rate}. The variances are σ² for a cell and ρ² for a
-            total. C is the noisy number of a cell. M and N are the means of C in its row and in its
+            total. C is the noisy count of a cell. M and N are the means of C in its row and in its
             column, and G is the mean of all C. R is the noisy total of a row, and H is the mean of
             all R.
 Randomizer  None: people send their cell to the curator.
 Analyzer    The least-squares estimate, which is an analysis of variance. A cell is
             n/(de) + α + β + (C − M − N + G), with
-            α = (e/σ²·(M − G) + e/ρ²·(R − H))/(e/σ² + e²/ρ²). β is the same for columns.
+            α = (e/σ²·(M − G) + e/ρ²·(R − H))/(e/σ² + e²/ρ²). β is the same expression for columns.
 Privacy     Replacing one value changes two cells, two rows and two columns by 1 each, so the
             guarantee is pure ε = 2r + 4s. The totals get the share `margins` = 4s/ε of ε.
 Error       Unbiased, for all data. The variance of a row's total is
             (1 − 1/d)/(1/(eσ²) + 1/ρ²). The more of ε the totals get, the larger is the error of
             the cells.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math
@@ -51,7 +51,7 @@ from headcount.protocols.geometric_error import GeometricError
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
-_DIGITS = 12  # coefficients that differ only in later digits are the same
+_DIGITS = 12  # coefficients that differ only in later digits count as equal
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Fit:
 
     @property
     def _factors(self) -> tuple[float, float]:
-        """The weights of the means of cells in α and β. The noisy totals have the other weights."""
+        """The weights of the means of cells in α and β. Noisy totals have 1 minus these weights."""
         cell, total = (
             GeometricError(rate).standard_error ** 2 for rate in (self.cell_rate, self.margin_rate)
         )
@@ -72,7 +72,7 @@ class Fit:
         return total / (total + columns * cell), total / (total + rows * cell)
 
     def coefficients(self, weights: Weights) -> tuple[Weights, Weights, Weights]:
-        """What the noise of cells, of rows and of columns adds to a weighted sum of all cells."""
+        """The coefficients of the noise of cells, rows and columns in a weighted sum of cells."""
         matrix = weights.reshape(self.shape)
         across, down = _centered(matrix.mean(axis=1)), _centered(matrix.mean(axis=0))
         cells = matrix - matrix.mean() - across[:, None] - down

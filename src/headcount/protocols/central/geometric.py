@@ -11,11 +11,9 @@ Privacy     Replacing one value changes the sum by at most L, and P(z)/P(z±L) �
             privacy curve.
 Error       Unbiased. In squared levels, the variance of the noise is 2a/(1−a)² for all data.
             Rounding adds its own variance. No ε-private count has a smaller variance. Real numbers
-            are rounded at random, without bias, to levels that are so close together that rounding
-            adds less than one ten-thousandth of the variance, as long as the sum of all levels
-            fits into 60 bits.
-Messages    1 per person. The curator who receives it must be trusted, because the local ε is
-            infinite.
+            are rounded to levels at random, without bias. Rounding adds less than one
+            ten-thousandth of the variance, as long as the sum of all levels fits into 60 bits.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math

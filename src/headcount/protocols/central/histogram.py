@@ -10,8 +10,7 @@ Privacy     Replacing one value changes two counts by 1 each, so the guarantee i
             ε-differential privacy. `accounting.buckets` computes the privacy curve of these two
             buckets.
 Error       Unbiased. The variance of each bucket is 2a/(m(1−a))²·(1 − 1/d) for all data.
-Messages    1 per person. The curator who receives it must be trusted, because the local ε is
-            infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math

@@ -10,8 +10,7 @@ Privacy     Pure ε-differential privacy, as for geometric noise. In a histogram
             bucket has scale 2/ε.
 Error       Unbiased. The variance 2((high−low)/ε)² is slightly larger than the variance of
             geometric noise with whole steps.
-Messages    1 per person. The curator who receives it must be trusted, because the local ε is
-            infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 from dataclasses import dataclass

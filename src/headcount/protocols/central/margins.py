@@ -1,18 +1,18 @@
 """Two-sided geometric noise on the totals of a table's rows and columns, or on its cells.
 
-Notation    n people, each in one cell of a table with d rows and e columns. r is the rate of the
-            noise, P(Z = z) = (1−a)/(1+a)·a^|z| with a = e^{−r}.
+Notation    n people, each in one cell of a table with d rows and e columns. Z is noise of rate r:
+            P(Z = z) = (1−a)/(1+a)·a^|z| with a = e^{−r}.
 Randomizer  None: people send their cell to the curator.
 Analyzer    `central.margins`: each total + Z with r = ε/4. `central.summed-cells`: each cell + Z
             with r = ε/2, and the totals are sums of noisy cells. Z is drawn exactly, with r as a
             rational number.
 Privacy     Totals: replacing one value changes two rows and two columns by 1 each, so the guarantee
-            is pure ε. Its curve is that of four numbers that are moved by 1. Cells: two cells
-            change. Here, the release consists of all noisy cells.
+            is pure ε. Its privacy curve is that of four noisy counts that change by 1 each. Cells:
+            two cells change. Here, the release consists of all noisy cells.
 Error       Unbiased. Totals: the variance is 2a/(1−a)², for all data. Cells: the variance of a
             cell is multiplied by e for a row and by d for a column. So noise on cells is at least
-            as good for rows if e ≤ 4cosh²(ε/8), which is a little more than 4.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+            as good for rows if e ≤ 4cosh²(ε/8), which is near 4 unless ε is large.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math

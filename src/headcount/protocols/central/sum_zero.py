@@ -4,12 +4,13 @@ Notation    n people, each in one of d buckets. Z is the noise of all buckets, x
 Randomizer  None: people send their bucket to the curator.
 Analyzer    Each count + Z_b. P(z) is proportional to e^{−(ε/2)·Σ|z_b|} for all z that add up to 0.
             So the answers add up to n. Z is drawn exactly: see `accounting.sum_zero`.
-Privacy     A person who moves changes two counts by 1 each and keeps the total. So the guarantee
-            is pure ε. The loss is ε, 0 or −ε, and the probability of each is known.
+Privacy     A person who moves to another bucket changes two counts by 1 each and keeps the total.
+            So the guarantee is pure ε. The loss is ε, 0 or −ε, and the probability of each is
+            known.
 Error       Unbiased. The variance of a bucket is 2(d−1)/(d(d+1))·((1+x)·E[t] + xd)/(1−x), where t
             is the total that `accounting.sum_zero` defines. It is below that of independent
             noise, by half or more for two buckets. Any two buckets have the correlation −1/(d−1).
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math

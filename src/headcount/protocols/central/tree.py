@@ -9,9 +9,9 @@ Privacy     Replacing one value changes at most two counts of each level, by 1 e
             guarantee is pure ε. Each changed count has a loss of ε/(2h) or −ε/(2h). The number of
             positive losses is binomial, and gives the privacy curve.
 Error       Unbiased. `protocols.tree` has the variance and `protocols.tree_error` the exact law.
-            Without the option `fanouts`, the shape of the tree is the best for the mean squared
-            error of the share below an edge. It depends on N alone.
-Messages    1, to a curator who must be trusted: the local ε is infinite.
+            Without the option `fanouts`, the shape of the tree minimizes the mean squared error of
+            the share below an edge. It depends on N alone.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 import math
@@ -78,7 +78,7 @@ class CuratedTree(TreeEstimator):
 
 @lru_cache(maxsize=64)
 def _best(cells: int) -> tuple[int, ...]:
-    # Noise of h levels has h times the scale. Whatever ε is, the best shape is nearly the same.
+    # With h levels, the noise has h times the scale. The best shape is nearly the same for all ε.
     return best_fanouts(cells, lambda levels: float(levels**2))
 
 

@@ -90,7 +90,7 @@ class HadamardRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class HadamardEstimator(SupportEstimator):
-    """Counts, with one fast transform, the reports that support each bucket."""
+    """Counts the reports that support each bucket, with one fast transform."""
 
     log_size: int  # m
 

@@ -23,11 +23,11 @@ Analyzer    A report (H, y) supports the buckets with H(x) = y (see `frequency_o
 Privacy     Pure: for every hash H, the report of H(x) has the privacy of k-ary response among g
             values.
 Error       κ is the probability that two given buckets have the same hash, and κ' is the
-            probability that three given buckets have. Both are computed exactly, and are a little
-            smaller than without guards. The q of `frequency_oracle` is κp + (1−κ)t/2^64. Its r and
-            s are computed from κ and κ' too. For many buckets κ is near 1/g, and the variance per
-            person for a rare bucket is near (e^ε+g−1)²/((g−1)(e^ε−1)²). By default, g is the
-            integer near e^ε + 1 that minimizes this variance.
+            probability that three given buckets have the same hash. Both are computed exactly, and
+            are a little smaller than without guards. The q of `frequency_oracle` is
+            κp + (1−κ)t/2^64. Its r and s are computed from κ and κ' too. For many buckets κ is near
+            1/g, and the variance per person for a rare bucket is near (e^ε+g−1)²/((g−1)(e^ε−1)²).
+            By default, g is the integer near e^ε + 1 that minimizes this variance.
 Messages    1 message, which consists of l(m+1) bits for the hash and of one of g values.
 """
 
@@ -115,7 +115,7 @@ class Hashes:
 
     @cached_property
     def collisions(self) -> tuple[Fraction, Fraction]:
-        """The probabilities κ that two buckets have the same hash, and κ' that three have."""
+        """The probability κ that two buckets have the same hash, and κ' for three buckets."""
         guards, free = self.guards, self.bits - self.guards
         linear = np.arange(1 << self.bits)
         cells = (self.places(linear) * self.values >> self.bits) << guards | linear >> free

@@ -1,12 +1,13 @@
-"""The totals of a table's rows and columns in local trust: one question each, or cells added up.
+"""The totals of a table's rows and columns in local trust: each person answers about one side, or
+cells are added up.
 
 Responses are those of Warner 1965 and Kairouz, Bonawitz, Ramage 2016. Sets are those of Ye, Barg
 2018.
 
 Notation    n people, each in one cell of a table with d rows and e columns. c is the number of
             people in a row or column, and k is the number of rows or of columns. p is the
-            probability that a report supports the bucket of its owner, and q that of another bucket
-            (see `frequency_oracle`).
+            probability that a report supports the bucket of its owner, and q is the probability
+            that it supports a given other bucket (see `frequency_oracle`).
 Randomizer  `local.margins`: draw rows or columns by a fair coin. Send the coin, and a set of rows,
             or of columns, as in `local.subset`. Devices draw the coin because then nobody has to
             assign the question. It does not depend on the value. `local.summed-cells`: send one
@@ -14,16 +15,17 @@ Randomizer  `local.margins`: draw rows or columns by a fair coin. Send the coin,
 Analyzer    `local.margins`: if m people answer about rows, and N of their reports support a row,
             its total is n/k + 2((N − mq)/(p − q) − m/k). `local.summed-cells`: the sum of the
             estimated cells.
-Privacy     Pure: each report is ε'-private with ε' ≤ ε. The coin is public. That others answer
-            about the other side hides nobody, so no amplification by sampling is claimed.
+Privacy     Pure: each report is ε'-private with ε' ≤ ε. The coin is public. People who answer about
+            the other side hide nobody, so no amplification by sampling is claimed.
 Error       Unbiased. `local.margins`: people are independent. A person has the variance
             2p(1−p)/(p−q)² + (1 − 1/k)² for their own row, and 2q(1−q)/(p−q)² + 1/k² for others. The
-            last terms come from the coins. They are errors about the crowd itself. Intervals are
-            those of `sampled_groups`. `local.summed-cells`: a report names a cell of its owner's
-            row with probability p + (e−1)q, and a cell of another row with probability eq. So the
-            error is that of an oracle with these probabilities. It is smaller if ε is above about
-            3, or above 1.3 for 2 rows and 2 columns. With an oracle that sends a bit for each cell,
-            the variance of a total would be e times that of a cell.
+            last terms come from the coins, since only about half of the crowd answers about rows.
+            Intervals are those of `sampled_groups`. `local.summed-cells`: a report names a cell of
+            its owner's row with probability p + (e−1)q, and a cell of another row with probability
+            eq. So the error is that of an oracle with these probabilities. This error is smaller
+            than that of `local.margins` if ε is above about 3, or above 1.3 for 2 rows and 2
+            columns. With an oracle that sends a bit for each cell, the variance of a total would be
+            e times that of a cell.
 Messages    1 message.
 """
 
@@ -61,7 +63,7 @@ from headcount.protocols.sampled_groups import mean_margin
 from headcount.randomness.draws import uniform
 from headcount.randomness.totals import binomial, groups
 
-_STEPS = 12  # steps of the search for the end of an interval; each halves the error or better
+_STEPS = 12  # steps of the search for the end of an interval; each at least halves the error
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -173,8 +175,8 @@ class AskedError:
     def _margin(self, confidence: float, sign: int) -> NDArray[np.float64]:
         """The margin above the estimate (sign 1), or below it (sign −1).
 
-        At the end of the interval, the margin is that of a crowd with this total. So no other
-        variance is needed for a small crowd.
+        The variance is that of a crowd whose total is the end of the interval. So a small crowd
+        needs no larger variance.
         """
         margin = np.zeros(len(self.value))
         for _ in range(_STEPS):

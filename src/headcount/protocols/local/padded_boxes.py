@@ -5,20 +5,20 @@ Notation    m boxes, and at most k ticks of each person. There are d = m + k val
             fillers. x is a person's set of exactly k values: the ticks, and then the first fillers.
             w is the size of reports, and i is the number of values of x in a report. n is the
             number of people, and c of them ticked a given box.
-Randomizer  Report a set of w values. There are C(k,i)·C(m,w−i) sets for each i. All sets with i > 0
-            are about e^ε times as likely as a set with i = 0. The probability of each i is t_i/2^64
-            with t_i = ⌊2^64·C(k,i)·C(m,w−i)·e^ε/((C(d,w) − C(m,w))·e^ε + C(m,w))⌋ for i > 0, and
-            t_0 is the rest. All sets with the same i are equally likely.
+Randomizer  Report a set of w values. There are C(k,i)·C(m,w−i) sets for each i. Each set with i > 0
+            is about e^ε times as likely as each set with i = 0. The probability of each i is
+            t_i/2^64 with t_i = ⌊2^64·C(k,i)·C(m,w−i)·e^ε/((C(d,w) − C(m,w))·e^ε + C(m,w))⌋ for
+            i > 0, and t_0 is the rest. All sets with the same i are equally likely.
 Analyzer    A report supports the boxes in it. It supports a ticked box with probability p = E(i)/k,
             and another box with probability q = (w − E(i))/m. If N reports support a box,
             (N − nq)/(p − q) estimates the number of people who ticked it.
 Privacy     Pure: a set with i > 0 is at most e^ε times as likely as one with i = 0, since t_i is
             rounded down for i > 0. Two people may have no value in common. Then a report may have
             i > 0 for one of them, and i = 0 for the other.
-Error       Unbiased. The variance is (cp(1−p) + (n−c)q(1−q))/(p−q)². w minimizes the larger of this
-            variance for c = 0 and for c = n. Intervals have the exact law of N. If one of k
-            values were drawn and reported with a histogram protocol, the variance would be k² times
-            that of the histogram, and thus many times as large.
+Error       Unbiased. The variance is (cp(1−p) + (n−c)q(1−q))/(p−q)². w minimizes the larger of the
+            variances for c = 0 and for c = n. Intervals are computed from the exact law of N. If
+            one of k values were drawn and reported with a histogram protocol, the variance would be
+            k² times that of the histogram, and thus many times as large.
 Messages    1 message of d bits.
 """
 

@@ -14,11 +14,11 @@ Analyzer    If y reports have a tick for a box, and z reports have none, the num
 Privacy     Pure: the probabilities of a combination have a ratio of at most
             (1 − (D−1)q)/q ≤ e^ε. The box j is public. So nobody is hidden by people who answer
             about other boxes, and no amplification by sampling is claimed.
-Error       Unbiased. The variance is n·((m/s)/(4g²) − ¼) for all data. It includes the random
-            choice of boxes, which is an error about the crowd itself. Without the option
-            `boxes_each`, s minimizes this error. It is 1 for a small ε. Intervals treat the error
-            as normal if 50 people or more answer about each box. In smaller crowds, they use
-            Bernstein's inequality.
+Error       Unbiased. The variance is n·((m/s)/(4g²) − ¼) for all data. It includes the error from
+            the random choice of boxes, since not everybody in the crowd answers about each box.
+            Without the option `boxes_each`, s minimizes this variance, and s = 1 for a small ε.
+            Intervals treat the error as normal if 50 people or more answer about each box. In
+            smaller crowds, they use Bernstein's inequality.
 Messages    1 message of a box and s bits.
 """
 
@@ -76,7 +76,7 @@ class BlockRandomizer(Randomizer):
 
     boxes: int
     each: int
-    weight: int  # q, over 2^64
+    weight: int  # q·2^64
 
     fixed_messages = 1
 
@@ -142,8 +142,8 @@ class BlockError:
 
 @dataclass(frozen=True)
 class BlockEstimator(Estimator):
-    """A tally has the number of ticks of each box, and then the number of reports without a
-    tick.
+    """A tally has the number of reports with a tick for each box, and then the number of reports
+    without a tick for each box.
     """
 
     task: Boxes

@@ -13,21 +13,21 @@ Randomizer  Draw a uniform level l, and send it with N_l independent bits, one f
 Analyzer    If n_l people answer about level l, and y of them send a 1 for a node, the count of the
             node is h(y − n_l·q)/(p − q). A tree is fitted by least squares. Its cells are added up.
 Privacy     Pure: two cells differ in two bits of a report, whatever the level, so
-            ε' = ln(p(1−q)/(q(1−p))) ≤ ε. The level is public. That others answer about other levels
-            hides nobody, so no amplification by sampling is claimed. Answering about all levels
-            with ε/h each would have about h times the variance.
+            ε' = ln(p(1−q)/(q(1−p))) ≤ ε. The level is public. People who answer about other levels
+            hide nobody, so no amplification by sampling is claimed. Answering about all levels with
+            ε/h each would have about h times the variance.
 Error       Unbiased. Let b_v be the coefficient of node v in the number of people below edge t, and
             b_l(x) that of the node of cell x on level l. People are independent, and a person in
             cell x has the variance
 
-                h·Σ_l (v·Σ_v b_v² + (κ+1)·b_l(x)²) − (1[x < t] − t/N)²,
+                h·Σ_l (σ²·Σ_v b_v² + (κ+1)·b_l(x)²) − (1[x < t] − t/N)²,
 
-            with v = q(1−q)/(p−q)² and κ = (1−p−q)/(p−q). The last two terms come from the random
-            levels, and from a person's own bit. They are errors about the crowd itself, not about a
-            population. The error is largest if the whole crowd is in one cell. Intervals are those
-            of `sampled_groups`, and treat the error as nearly normal unless the crowd is small.
-            Without the option `fanouts`, the shape of the tree is the best for the mean squared
-            error of the share below an edge, if people are spread evenly. It has fewer levels if ε
+            with σ² = q(1−q)/(p−q)² and κ = (1−p−q)/(p−q). The last two terms come from the random
+            levels, and from a person's own bit. They do not include the error of sampling the crowd
+            from a population. The error is largest if the whole crowd is in one cell. Intervals are
+            those of `sampled_groups`, and treat the error as nearly normal unless the crowd is
+            small. Without the option `fanouts`, the shape of the tree minimizes the mean squared
+            error of the share below an edge if people are spread evenly. It has fewer levels if ε
             is large.
 Messages    1 message of the level and N bits.
 """
@@ -64,8 +64,8 @@ from headcount.protocols.tree_estimator import FittedTree
 from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, uniform
 from headcount.randomness.totals import binomial, groups
 
-_MOST_SIMULATED = 1_000_000  # the number of nodes that are simulated for a band
-_MOST_BANDS = 1000
+_MOST_SIMULATED = 1_000_000  # about the largest number of nodes that are simulated for a band
+_MOST_BANDS = 1000  # the largest number of errors that are simulated for a band
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -79,8 +79,8 @@ class LevelRandomizer(Randomizer):
     """
 
     tree: Tree
-    own: int  # p, over 2^64
-    other: int  # q, over 2^64
+    own: int  # p·2^64
+    other: int  # q·2^64
 
     fixed_messages = 1
 
@@ -151,7 +151,7 @@ class Design:
 
     @cached_property
     def _variances(self) -> tuple[float, float]:
-        """h·v and h(κ + 1)"""
+        """h·σ² and h(κ + 1)"""
         own, other = self.support.variances
         v, kappa = other / self._slope**2, (own - other) / self._slope**2
         return self._levels * v, self._levels * (kappa + 1)
@@ -196,13 +196,13 @@ class Design:
 
     @cached_property
     def reach(self) -> NDArray[np.float64]:
-        """The most that a report can add for each edge. It can subtract as much."""
+        """For each edge, the most that a report can add to the estimate or subtract from it."""
         return self._levels / self._slope * self.fit.positive_sums(self.edges)
 
     def of_query(
         self, weights: NDArray[np.float64], below: NDArray[np.float64]
     ) -> tuple[float, float, float]:
-        """The same for any linear query: the mean variance, the largest variance and the reach."""
+        """The mean variance, the largest variance and the reach for any linear query."""
         tree, b = self.fit.tree, self.fit.coefficients(weights)
         own = b[tree.paths(np.arange(self.cells))]
         variances = self._variances[0] * float(b @ b) + self._variances[1] * (own**2).sum(axis=1)
@@ -214,7 +214,7 @@ class Design:
     def simulated(
         self, people: NDArray[np.int64], generator: np.random.Generator
     ) -> NDArray[np.float64]:
-        """A pseudorandom error of the number of people below each edge. Never for a release."""
+        """A pseudorandom error of the number of people below each edge, never used in a release."""
         tree, h, q = self.fit.tree, self._levels, float(self.support.other)
         asked = generator.multinomial(people, [1 / h] * h)
         counts = []
@@ -353,7 +353,7 @@ class LocalTreeEstimator(FittedTree):
         return levels * (ones - expected) / float(support.slope)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # The bits of one level are set where this shifts the answer up, or where it shifts it down.
+        # A message may set all bits of a level that shift the answer up, or all that shift it down.
         # One more person also adds 1 to the known total, which is divided evenly among all cells.
         reach = self.design.reach
         person = self.design.edges / self.tree.cells
@@ -413,7 +413,7 @@ class LocalTree(FrequencyOracle):
 
     @cached_property
     def weights(self) -> tuple[int, int]:
-        """The probabilities p and q, as weights over 2^64."""
+        """The integers p·2^64 and q·2^64."""
         return WHOLE // 2, lie_weight(2, self.budget.epsilon)
 
     @cached_property

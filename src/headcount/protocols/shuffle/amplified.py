@@ -67,7 +67,8 @@ def _bound(kind: type[Protocol], task: Task, honest: int) -> Amplification:
 def _rows(kind: type[Protocol], task: Task, local_epsilon: float) -> list[list[Any]] | None:
     """The law of the randomizer, with one row per value; None if it has too many messages.
 
-    If the local protocol is infeasible, people send nothing, whatever their values are.
+    If the local protocol is infeasible for this ε0, the rows are those of people who all send the
+    same message.
     """
     try:
         local = kind(task, Budget(local_epsilon), Crowd(1))
@@ -126,7 +127,7 @@ class Amplified(Protocol):
 
     @cached_property
     def _kind(self) -> type[Protocol]:
-        """The class of the local protocol. Finding it takes longer than computing a δ."""
+        """The class of the local protocol. It is cached, since finding it is slow."""
         return protocol_class(self.local or own_names(self.task, Trust.LOCAL)[0], self.task)
 
     @cached_property
@@ -148,7 +149,7 @@ class Amplified(Protocol):
         return kind(self.task, Budget(local_epsilon), self.crowd)
 
     def _from_outside(self, local_epsilon: float) -> Protocol:
-        """The local protocol, if its code is not Headcount's own. Bounds require that it is pure.
+        """The local protocol, if its code is not Headcount's own. The bounds require pure privacy.
 
         The ε that the local protocol guarantees may be smaller than ε0. If its randomizer is the
         same for both, the protocol is built for the smaller ε.

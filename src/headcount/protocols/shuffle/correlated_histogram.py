@@ -10,15 +10,15 @@ Analyzer    (number of +1) − (number of −1), in every bucket. Then the exces
 Privacy     A person who moves to another bucket changes two buckets, whose noise is independent. δ
             is the exact divergence of the views of these two buckets. Paper: two counts with
             (ε/2, δ/2) each.
-Error       In each bucket, two-sided geometric noise of rate ε1 < ε/2 if everyone is honest, for
+Error       If everyone is honest, each bucket has two-sided geometric noise of rate ε1 < ε/2, for
             any d. In central trust, the rate is ε/2. Since n is known, the variance is 1 − 1/d
             times that of the noise. `error_ratio` compares the noise with central noise before this
             factor.
 Bundles     With `max_slots=K`, nobody ever has more than K messages. With `minimize="slots"`, K is
             the smallest number that reaches the wanted error. With either option, each person sends
             noise for only one bucket, which is secret (see `capped_noise`).
-Messages    1 + 2d(a/(1−a) + rp/(1−p))/h messages, each with a bucket and a sign. The local ε is
-            infinite.
+Messages    1 + 2d(a/(1−a) + rp/(1−p))/h messages on average, each with a bucket and a sign. The
+            local ε is infinite.
 """
 
 from collections import Counter

@@ -11,8 +11,8 @@ Analyzer    The sum of all messages. The elements of atoms cancel.
 Privacy     The adversary sees how often each number is sent. δ is computed for all ordered pairs of
             levels (see `accounting.correlated_sums`). With the paper's noise, or for more than 64
             levels, δ is the upper bound of the paper's theorem, with logarithms to base 2.
-Error       If everyone is honest, two-sided geometric noise of rate ε1/Δ, plus rounding. Otherwise
-            the variance of the noise is n/h times as large.
+Error       If everyone is honest, the error is two-sided geometric noise of rate ε1/Δ, plus
+            rounding. Otherwise the variance of the noise is n/h times as large.
 Messages    1 + (expected number of noise messages of all honest people)/h messages of about
             log2(3Δ/2) bits. Whoever sees one person's messages can tell the level. The options of
             `correlated_protocol` trade messages for error.

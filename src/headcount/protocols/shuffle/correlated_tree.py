@@ -6,8 +6,8 @@ Pagh 2020.
 Notation    n people, each in one of N cells; m of them are honest. The tree has h levels (see
             `protocols.tree`) and M nodes in all. ε1 = −ln a is the rate of the noise. r and p are
             the parameters of the noise pairs that cancel (see `correlated_noise`).
-Randomizer  Send the message +1 of the node of each level to which the cell belongs. For every node,
-            also send noise messages +1 and −1, which mostly cancel. Nodes of all levels have
+Randomizer  On each level, send the message +1 of the node to which the cell belongs. For every
+            node, also send noise messages +1 and −1, which mostly cancel. Nodes of all levels have
             different numbers, so a message tells its level. Messages of one person are not linked
             after shuffling.
 Analyzer    (number of +1) − (number of −1), in every node. A tree is fitted by least squares. Its
@@ -17,14 +17,14 @@ Privacy     If a person's cell is replaced by one below another node of the firs
             no replacement changes more. δ is the divergence of the views of all these nodes
             together. With more than one level, its computation rounds it up by about 0.03 % (see
             `accounting.moved_pairs`).
-Error       Unbiased. In each node, two-sided geometric noise of rate ε1 < ε/(2h) if everyone is
-            honest. In central trust, the rate is ε/(2h). `error_ratio` compares the two. Without
-            the option `fanouts`, the tree has the shape that is best in central trust. So the error
-            approaches that of central noise. The error of fake users (see `shuffle.tree`) does not,
-            and it is much larger if ε is large. If ε is 1 or less, fake users need fewer messages
-            for nearly the same error.
-Messages    h + 2M(a/(1−a) + rp/(1−p))/m messages, each with a node and a sign. The local ε is
-            infinite.
+Error       Unbiased. If everyone is honest, each node has two-sided geometric noise of rate
+            ε1 < ε/(2h). In central trust, the rate is ε/(2h). `error_ratio` compares the two.
+            Without the option `fanouts`, the tree has the shape that is best in central trust. So
+            the error approaches that of central noise. The error of fake users (see `shuffle.tree`)
+            does not, and it is much larger if ε is large. If ε is 1 or less, fake users need fewer
+            messages for nearly the same error.
+Messages    h + 2M(a/(1−a) + rp/(1−p))/m messages on average, each with a node and a sign. The local
+            ε is infinite.
 """
 
 import math
@@ -98,8 +98,8 @@ class SignedTree(TreeEstimator):
         return (tally.counts[::2] - tally.counts[1::2]).astype(np.float64)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # A message +1 or −1 of any node. One more person adds 1 to the known total, which is
-        # divided evenly among all cells.
+        # One message adds +1 or −1 to the count of any node. One more person adds 1 to the known
+        # total, which is divided evenly among all cells.
         edges = np.arange(1, self.task.cells)
         least, most = self.fit.extreme_coefficients(edges)
         reach = np.maximum(most, -least)

@@ -1,20 +1,21 @@
 """Boxes that people tick, with fake users.
 
-Fake users are those of Luo, Wang, Yi 2022 and Cheu, Zhilyaev 2022.
+Noise from fake users was proposed by Luo, Wang, Yi 2022 and Cheu, Zhilyaev 2022.
 
 Notation    m boxes, and at most k ticks of each person. n is the number of people; h of them are
             honest. μ is the expected number of noise messages per box.
 Randomizer  Send a message for each ticked box, and Poisson(mμ/h) more messages, each a uniform box.
             Messages of one person are not linked after shuffling.
 Analyzer    The number of messages of each box, minus the mean nμ/h of the noise.
-Privacy     The noise of the honest people is Poisson(μ) in every box, independently. A replaced
-            value changes up to min(2k, m) boxes: it gains up to k ticks and loses up to k others. δ
-            is the largest divergence over all numbers of gained ticks (see
+Privacy     The noise of the honest people is Poisson(μ) in every box, independently. Replacing one
+            value changes up to min(2k, m) boxes: up to k ticks are added, and up to k others are
+            removed. δ is the largest divergence over all numbers of added ticks (see
             `accounting.moved_pairs`), rounded up by up to 0.03 %.
 Error       Poisson(nμ/h) minus its mean in each box, for all data.
 Bundles     A bundle has room for k ticks, whatever a person ticks. So the number of messages does
             not tell the number of ticks.
-Messages    Up to k + mμ/h, each a box. A person's ticks are among them, so the local ε is infinite.
+Messages    At most k + mμ/h on average, each a box. A person's ticks are among them, so the local ε
+            is infinite.
 """
 
 import math

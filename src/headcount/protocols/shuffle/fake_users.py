@@ -11,7 +11,7 @@ Privacy     The noise of the honest people is Poisson(μ) in every bucket, indep
             buckets. δ is the exact divergence of (N+1, N') and (N, N'+1). Paper:
             μ = (32/ε²) ln(2/δ).
 Error       The noise of each bucket is Poisson(nμ/h), for any d and all data. Since n is known, the
-            variance is (1 − 1/d)·nμ/h. For a yes/no question as two buckets, it is half of nμ/h.
+            variance is (1 − 1/d)·nμ/h. For a yes/no question with two buckets, it is half of nμ/h.
 Messages    1 + dμ/h messages on average, each with a bucket. Their number does not depend on x, but
             one of them is x. So the local ε is infinite.
 """
@@ -183,8 +183,8 @@ class PoissonError:
 
 @dataclass(frozen=True)
 class NoisyBuckets(Estimator):
-    """Subtracts from the number of messages in every bucket its mean over all buckets, and adds
-    n/d.
+    """Subtracts the mean number of messages over all buckets from the number of messages in each
+    bucket, and adds n/d.
     """
 
     noise: Fraction  # μ/h

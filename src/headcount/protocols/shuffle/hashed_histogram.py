@@ -24,8 +24,8 @@ Keys        If the buckets are declared, the key is the bucket's number after a 
             If they are open, the key is the first w ≥ 40 bits of the value after a bijection of 64
             bits. Two values then share a key with probability 2^−w. Shared keys do not harm
             privacy. On average, they add at most n·2^−w to the count of a bucket.
-Privacy     Assume that, of everybody except one person, the adversary knows all messages that are
-            not dummies. The view consists of the remaining messages: all dummies, and that person's
+Privacy     Assume that the adversary knows the messages of all people except one, but not their
+            dummies. The view consists of the remaining messages: all dummies, and that person's
             message. Let M be the number of messages in the view that match x. If the person's key
             is x, the view is M/μ times as likely as if all of its messages were dummies, because
             the person's message has the law of a dummy that matches x. For keys x and x', M = A + C
@@ -188,7 +188,7 @@ class MatchError:
         return Reports(self.users, 1.0, 1 / self.cells, noise)
 
     def weighted(self, weights: Weights) -> None:
-        """Nothing: one message may match several buckets."""
+        """None, since one message may match several buckets, so their errors are dependent."""
         return
 
 
@@ -274,7 +274,7 @@ class HashedHistogram(FakeUsers):
     open_buckets = True
 
     task: Histogram
-    cells: int | None = None  # the number b of cells, a power of two
+    cells: int | None = None  # the number b of cells, a power of two; by default near n/ln n
 
     @classmethod
     def settings_within(

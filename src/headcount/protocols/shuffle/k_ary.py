@@ -8,8 +8,8 @@ Randomizer  The randomizer of `local.k-ary` for ε0: report x, or with some prob
 Analyzer    The analyzer of `local.k-ary`.
 Privacy     The privacy blanket gives an upper bound on δ. For two buckets, δ is exact. For more
             buckets, it is not enough to consider the counts of the victim's two possible buckets.
-            For ε near ε0, everybody holds the victim's value in the worst crowd. For k ≥ 4, the
-            other buckets reveal something too.
+            For ε near ε0, the worst crowd is one in which everybody holds the victim's value. For
+            k ≥ 4, the other buckets reveal something too.
 Error       The error of `local.k-ary` for ε0.
 Messages    1 message, which is a bucket. If the shuffler and the analyzer collude, the privacy loss
             is ε0.

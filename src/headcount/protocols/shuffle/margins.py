@@ -1,6 +1,6 @@
 """The totals of a table's rows and columns with fake users.
 
-Fake users are those of Luo, Wang, Yi 2022 and Cheu, Zhilyaev 2022.
+Noise from fake users was proposed by Luo, Wang, Yi 2022 and Cheu, Zhilyaev 2022.
 
 Notation    n people, each in one cell of a table with d rows and e columns; h people are honest. μ
             is the expected noise per row and per column.
@@ -10,13 +10,13 @@ Randomizer  Send two messages: the row and the column. Rows and columns have dif
 Analyzer    The number of messages of each row and column, minus the mean nμ/h of the noise.
 Privacy     The noise of the honest people is Poisson(μ) in every row and column, independently. A
             person who moves to another row and another column changes two pairs of numbers, and
-            nobody changes more. With noise N and N', δ is the exact divergence of two pairs
-            (N+1, N') and (N, N'+1) together (see `accounting.moved_pairs`). Its computation rounds
-            it up by up to 0.03 %.
+            nobody changes more. Let N and N' be the noise of a pair. δ is the divergence of
+            (N+1, N') and (N, N'+1), for both pairs together (see `accounting.moved_pairs`). Its
+            computation rounds it up by up to 0.03 %.
 Error       Poisson(nμ/h) minus its mean in each row and column, for all data. A histogram of cells
             has a smaller μ, but a total then has the noise of all its cells.
-Messages    2 + (d+e)μ/h, each a row or a column. Their number does not depend on the value, but the
-            row and the column are two of them. So the local ε is infinite.
+Messages    2 + (d+e)μ/h on average, each a row or a column. Their number does not depend on the
+            value, but the row and the column are two of them. So the local ε is infinite.
 """
 
 import math

@@ -148,7 +148,7 @@ class DummyProtocol(Protocol):
     @property
     @abstractmethod
     def rate(self) -> Fraction:
-        """The rate of the noise on one number of messages, before the total is fixed."""
+        """The rate of the noise that the analyzer adds to each number if `publish_noise` is set."""
 
     @abstractmethod
     def least_dummies(self, epsilon: float) -> Dummies | None:

@@ -7,24 +7,24 @@ Notation    m boxes, and at most k ticks of each person. z is the noise of all b
             its size (see `accounting.ball_noise`). J is the largest size.
 Randomizer  Send k messages, encrypted for the analyzer: the ticked boxes, and then fillers. So the
             number of messages does not tell the number of ticks.
-Shuffler    Draw z with a probability in proportion to e^{−ε·N(z)} for all z with N(z) ≤ J. Add
+Shuffler    Draw z with a probability proportional to e^{−ε·N(z)} among all z with N(z) ≤ J. Add
             J + z_b messages of each box b, and kJ − Σz_b fillers. Mix all messages. The number of
             fillers is never negative, since Σz_b ≤ k·N(z).
 Analyzer    Subtract J from the number of messages of each box.
 Privacy     The total number of messages is always the same. So the number of fillers, which would
             tell the number of all ticks, follows from the noisy numbers of the boxes, and a view
-            has no more than these numbers. A replaced value changes the size of the noise by at
-            most 1. δ is the probability that the dummies cannot make up for this change, because
-            the noise would leave the ball. J is the least integer with which δ is within the
-            budget. δ is exact for the noise that is drawn, unless there are very many boxes with a
-            limit on ticks (see `accounting.cut_ball`). Only the dummies hide people. So the
-            guarantee needs no honest people, and holds against the analyzer and all other people
-            together. The shuffler knows z. It learns the exact answer once the noisy answer is
-            published.
+            reveals no more than these numbers. If one value is replaced, the noise that leads to
+            the same view changes its size by at most 1. δ is the probability that the dummies
+            cannot make up for this change, because the noise would leave the ball. J is the least
+            integer with which δ is within the budget. δ is exact for the noise that is drawn,
+            unless there are very many boxes with a limit on ticks (see `accounting.cut_ball`). Only
+            the dummies hide people. So the guarantee needs no honest people, and holds against the
+            analyzer and all other people together. The shuffler knows z. It learns the exact answer
+            once the noisy answer is published.
 Error       Unbiased. The variance of a box is that of z_b for all data. It is a little less than
             that of `central.cube`. With δ = 0, there is no such noise.
-Messages    k, and (m + k)·J dummies in all. A person's ticks are among them, so the local ε is
-            infinite.
+Messages    k per person, and (m + k)·J dummies in all. A person's messages contain the ticks, so
+            the local ε is infinite.
 """
 
 import math

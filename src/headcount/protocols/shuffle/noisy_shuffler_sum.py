@@ -100,7 +100,7 @@ class NoisyShufflerSum(Protocol):
     # How a level is sent. Bits have the error of central noise, but there are many of them. Digits
     # are few, and have about twice the error. Shares are few and have the error of central noise,
     # but one lost or wrong share spoils the sum. The default is bits for at most 16 levels, and
-    # shares for more levels and for real numbers.
+    # shares for more. Real numbers have more levels by default.
     levels_as: LevelsAs | None = None
     # The number of levels. By default, each whole number is a level, if there are not too many. For
     # real numbers, there are enough levels to make rounding small, or about ε√n levels with bits.

@@ -5,7 +5,7 @@ Everybody splits a noisy count of 0 or 1 for every bucket into secret shares.
 Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest. A
             person's counts are 1 for x and 0 for all other buckets. Shares are numbers modulo
             q = 2^b. NB is the negative binomial law (see `geometric_error`).
-Randomizer  Add to each count this person's part Z1 − Z2 of the geometric noise, where Z1 and Z2 are
+Randomizer  Add this person's part Z1 − Z2 of the geometric noise to each count, where Z1 and Z2 are
             independent and have the law NB(1/h, a) with a = e^{−ε/2}. With `vectors`, the d results
             are one secret: send m vectors of d numbers modulo q that add up to the secret and are
             otherwise uniform. With `buckets`, each result is a secret of its own: for each bucket,
@@ -23,7 +23,7 @@ Privacy     Replacing one value changes two sums by 1 each. Each sum has a curat
             same law for both neighbors. The noise is drawn from tables. The total variation between
             the noise drawn for two buckets and its exact law is added (to 2^−σ with `vectors`, to
             2·2^−σ with `buckets`).
-Error       In each bucket, geometric noise of rate ε/2, as in central trust, if everyone is honest.
+Error       If everyone is honest, each bucket has geometric noise of rate ε/2, as in central trust.
             Otherwise the variance is n/h times as large. The noise of different buckets is
             independent. Since n is known, the variance is 1 − 1/d times that of the noise. The
             noisy count of a bucket exceeds the range of q with probability below 2^−99.

@@ -1,12 +1,12 @@
 """A tree of counts with fake users, or with noise that the shuffler adds.
 
-The tree is that of Hay, Rastogi, Miklau, Suciu 2010. Fake users are those of Luo, Wang, Yi 2022 and
-Cheu, Zhilyaev 2022. A shuffler with noise is that of Murakami, Sei, Eriguchi 2025.
+The tree is that of Hay, Rastogi, Miklau, Suciu 2010. Noise from fake users was proposed by Luo,
+Wang, Yi 2022 and Cheu, Zhilyaev 2022, and noise from a shuffler by Murakami, Sei, Eriguchi 2025.
 
 Notation    n people, each in one of N cells; m of them are honest. The tree has h levels (see
             `protocols.tree`) and M nodes in all. μ is the expected noise per node, and
             a = e^{−ε/(2h)}.
-Randomizer  Send h messages: the node of each level to which the cell belongs. Nodes of all levels
+Randomizer  Send h messages: on each level, the node to which the cell belongs. Nodes of all levels
             have different numbers, so a message tells its level. Messages of one person are not
             linked after shuffling. With fake users, also send Poisson(Mμ/m) messages, each a
             uniform node.
@@ -17,17 +17,17 @@ Analyzer    The number of messages of each node, minus the mean of the noise. A 
 Privacy     If a person's cell is replaced by one below another node of the first level, a message
             of every level moves. So the view changes in h pairs of nodes, and no replacement
             changes more. Fake users: the noise X of the honest people is Poisson(μ) in every node,
-            independently. δ is the divergence of h pairs (X+1, X') and (X, X'+1) together. With
-            more than one level, its computation rounds it up by about 0.03 % (see
+            independently. δ is the divergence of (X+1, X') and (X, X'+1), for h pairs of nodes
+            together. With more than one level, its computation rounds it up by about 0.03 % (see
             `accounting.moved_pairs`). Shuffler: the losses of all 2h numbers add up to at most ε,
             unless a number is at an end of its range. The probability of that is δ.
 Error       Unbiased. `protocols.tree` has the variance, and `protocols.tree_error` the exact law.
-            Without the option `fanouts`, the shape of the tree is the best for the mean squared
-            error of the share below an edge. For h levels, μ is about h times that of one level.
-            The variance of the shuffler's noise is h² times that of one level. So the best tree
-            with fake users has more levels.
-Messages    h + Mμ/m with fake users. With the shuffler's noise, h per person, and M·T dummies in
-            all on average. The local ε is infinite.
+            Without the option `fanouts`, the shape of the tree minimizes the mean squared error of
+            the share below an edge. For h levels, μ is about h times that of one level. The
+            variance of the shuffler's noise is h² times that of one level. So the best tree with
+            fake users has more levels.
+Messages    With fake users, h + Mμ/m per person on average. With the shuffler's noise, h per
+            person, and M·T dummies in all on average. The local ε is infinite.
 """
 
 import math
@@ -77,7 +77,7 @@ from headcount.randomness.totals import poisson
 
 @dataclass(frozen=True)
 class PathRandomizer(Randomizer):
-    """Sends the node of each level to which a cell belongs."""
+    """Sends, for each level, the node to which a cell belongs."""
 
     tree: Tree
 

@@ -174,7 +174,9 @@ class UnarySum(Protocol):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    bits: int | None = None  # the number r of bits; by default that of the paper
+    # The number r of bits. The default is ⌈ε√n⌉, as in the paper. If the range has few whole
+    # numbers, the default is high − low, so that nothing is rounded.
+    bits: int | None = None
 
     @classmethod
     def settings_within(

@@ -122,7 +122,7 @@ class MissingNoise:
 
     @property
     def law(self) -> Law:
-        """The law of nq − M, without its mean."""
+        """The law of −M, which differs from nq − M by a constant."""
         return _missing(self.users, self.weight).mirror()
 
     def margins(self, confidence: float) -> tuple[float, float]:
