@@ -37,7 +37,7 @@ class Charges:
 
 
 def spent(document: Document) -> tuple[Guarantee, PrivacyCurve]:
-    """What the responses to a survey spend. If there are several waves, it is what one spends."""
+    """What the responses to a survey spend, or those of one wave if there are several waves."""
     promise, curve = of_one_wave(document.design)
     redrawn = document.design.redrawn  # for all waves, so it is an upper bound for one wave
     if not redrawn:

@@ -100,8 +100,8 @@ def _labels(ask: Ask) -> list[int | str]:
 class Release:
     """One release. It answers the questions with these ids.
 
-    At least `asked` people answer it. In local trust, each person's device decides at random
-    whether it answers, and fewer than `asked` people answer with a probability of about 1e-9.
+    At least `asked` people answer it. In local trust, this holds except with a probability of about
+    1e-9, since each person's device decides at random whether it answers.
     """
 
     ids: tuple[str, ...]
@@ -269,8 +269,7 @@ class Design:
 
     @cached_property
     def slots_of(self) -> tuple[int, ...]:
-        """How many messages of each release a response has, including dummies. Everybody's response
-        has the same number.
+        """How many messages each person who answers a release sends for it, including dummies.
 
         Noise that does not fit is drawn again (see `core.bundles`). The probability of this must be
         so small that the joint δ stays within the budget.

@@ -70,8 +70,8 @@ class Drawings:
 
 @dataclass(frozen=True)
 class Wave:
-    """A wave that is prepared but not sent yet. `charges` has the names of all charges so far. It
-    has as many names as the most different values that one person has held in one release.
+    """A wave that is prepared but not sent yet. `charges` has the names of all charges so far, as
+    many as the largest number of values that one person has held in one release.
     """
 
     batches: tuple[Batch, ...]

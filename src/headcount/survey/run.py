@@ -178,8 +178,8 @@ def people_of(design: Design, columns: Mapping[str, Any]) -> int:
 def charged(ready: Ready | ReadyWave, ledger: Ledger, dataset: str | None) -> None:
     """Charge all releases of this wave to a ledger, as one entry.
 
-    If answers are kept, there are as many entries as the most different answers that one person has
-    given in one release. Entries that the ledger already has are not charged again.
+    If answers are kept, the number of entries is the largest number of different answers that one
+    person has given in one release. Entries that the ledger already has are not charged again.
     """
     if isinstance(ready, ReadyWave) and not ready.wave.secure:
         raise InvalidParameter(
@@ -194,7 +194,7 @@ def charged(ready: Ready | ReadyWave, ledger: Ledger, dataset: str | None) -> No
         "protected": promise.neighbors,
     }
     if design.kept_waves > 1:
-        note["kept answers"] = "as many entries as the most different answers from one person"
+        note["kept answers"] = "one entry for each different answer of the same person"
     for once in ready.charges:
         ledger.charge(
             dataset, promise, curve, note,
