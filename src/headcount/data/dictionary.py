@@ -67,7 +67,7 @@ def _json(text: str) -> dict[str, Any]:
         named = {field["name"]: field.get("constraints", {}).get("enum") for field in fields}
         return {name: labels for name, labels in named.items() if labels is not None}
     if not isinstance(found, dict):
-        raise ValueError("no object")
+        raise ValueError("JSON that is not an object")
     return found
 
 

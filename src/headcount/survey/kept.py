@@ -150,7 +150,7 @@ class KeptAnswers:
         listed = list(people)
         # NaN differs from itself, so it would be somebody else in each wave.
         if not all(isinstance(name, Hashable) and eq(name, name) for name in listed):
-            raise InvalidValue("`people` must have names such as words or numbers, got another one")
+            raise InvalidValue("`people` must have words or numbers as names, got something else")
         texts = {isinstance(name, str) for name in (*self._names, *listed)}
         if len(texts) > 1:
             raise InvalidValue(
