@@ -51,7 +51,7 @@ def test_missing_values() -> None:
 def test_what_is_left_out_is_said_to_be_open() -> None:
     found = hc.estimate(NONE, hc.Count(), budget=SURE, missing="drop")
     assert isinstance(found, hc.Estimate)
-    assert "who has no value is not hidden" in found.guarantee.neighbors
+    assert "it is not hidden which people have no value" in found.guarantee.neighbors
     filled = hc.estimate(NONE, hc.Count(), budget=SURE, missing=0)
     assert isinstance(filled, hc.Estimate)
     assert filled.guarantee.neighbors == "replace one person's value"

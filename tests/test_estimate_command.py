@@ -88,7 +88,8 @@ def test_missing_and_outside(headcount: Headcount, tmp_path: Path) -> None:
     filled = asked(headcount, *gap, "--missing", "1", *SURE)
     assert (filled["users"], filled["value"]) == (900, people.gap.fillna(1).sum())
     shown = headcount("estimate", *gap, "--missing", "drop", "--epsilon", "1").out
-    assert "protected: replace one person's value; who has no value is not hidden" in shown
+    hidden = "it is not hidden which people have no value"
+    assert f"protected: replace one person's value; {hidden}" in shown
     age = ["town.parquet", "--column", "age"]
     answer = asked(headcount, *age, "--bins", "0,18,65,99", *SURE)
     assert answer["buckets"] == ["[0, 18)", "[18, 65)", "[65, 99]"]

@@ -58,8 +58,8 @@ def init(
 ) -> None:
     """Make the analyzer's key, and a token for the shuffler.
 
-    Whoever runs the shuffler needs the token. Whoever opens a survey needs key.json. Nobody else
-    may have private.pem.
+    Whoever runs the shuffler needs the token. Whoever opens a survey needs key.json. Only the
+    analyzer may have private.pem.
     """
     passphrase = _passphrase(passphrase_file)
     if passphrase is None and not no_passphrase:
@@ -169,7 +169,7 @@ def count(
         read = partial(files.opened, processes=processes or os.cpu_count() or 1)
     if files.survey != document.digest:
         raise InvalidParameter(
-            f"the batch must be one of survey {document.digest}, got {files.survey}"
+            f"the batch must belong to survey {document.digest}, got {files.survey}"
         )
     with messages.status("opening and counting"):
         made.count_files(files, read)

@@ -104,9 +104,10 @@ class AnswerOptions:
             raise InvalidParameter(f"a figure must show one group, got --group {group}; try .html")
 
     def pairs(self, ready: Prepared) -> list[tuple[Group, Group]]:
-        """The groups that are compared. What cannot be compared is refused before it is paid for.
+        """The groups that are compared. Groups that cannot be compared are refused before the
+        release is charged.
 
-        Groups go by their text, since a table may hold numbers.
+        Names of groups are matched as text, since groups in a table may be numbers.
         """
         known = {str(group): group for group in ready.groups}
         found = []
@@ -153,7 +154,7 @@ class Answer:
 
     @property
     def _interval(self) -> dict[str, Any]:
-        """Which interval is meant. With shares, `--sampling` is for these."""
+        """Which interval is meant. If shares are shown, `--sampling` is for their intervals."""
         return {
             "confidence": checks.confidence(self.options.confidence),
             "sampling": self.options.sampling and not self.share_options.wanted,

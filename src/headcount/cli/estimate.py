@@ -53,11 +53,13 @@ def estimate(
     task: Annotated[
         str | None,
         typer.Option(
-            help=f"What to estimate: {', '.join(TASKS)}. [default: the task of --protocol if it "
-            "answers only one; otherwise histogram if --buckets or --bins is given; otherwise "
-            "table if --rows or --columns is given; otherwise density if --smoothness is given; "
-            "otherwise quantiles if --at is given; otherwise mean if --low or --high is given; "
-            "otherwise count, the number of values equal to 1]",
+            help=f"What to estimate: {', '.join(TASKS)}. [default: histogram if --bins or --period "
+            "is given; otherwise the task of --protocol if it answers only one; otherwise table if "
+            "--table is given; otherwise histogram if --dictionary or --buckets is given; "
+            "otherwise boxes if --labels is given; otherwise table if --rows or --columns is "
+            "given; otherwise density if --smoothness is given; otherwise quantiles if --at is "
+            "given; otherwise mean if --low or --high is given; otherwise count, the number of "
+            "values equal to 1]",
             autocompletion=complete_task,
         ),
     ] = None,
@@ -168,7 +170,7 @@ def _opened(place: str) -> "Ledger":
 
 
 def _loaded(path: Path, name: str | None) -> "Plan":
-    """A saved plan, with the protocol that has this name if there is one."""
+    """A saved plan. If a name is given, it runs the protocol with this name."""
     from headcount.planner.plan import Plan
 
     plan = Plan.load(path)

@@ -142,7 +142,9 @@ class DataOptions:
         return {"buckets": found.labels(self.column)}
 
     def task(self, given: Task | None, reading: Reading) -> Task:
-        """The task after cleaning: bins make a histogram, and `outside` may add a bucket."""
+        """The task after cleaning: bins make a histogram, and `missing` and `outside` may each add
+        a bucket.
+        """
         settings = self._cleaning(given, reading)
         return cleaning_of(self._named(given) or "", given, **settings, reading=reading).task
 

@@ -34,8 +34,8 @@ class ShareOptions:
     among: Annotated[
         str | None,
         typer.Option(
-            help="Also show the shares of these buckets of a histogram among themselves, such as "
-            "yes,no. So they leave out people who did not answer."
+            help="Also show the share of each of these buckets of a histogram, such as yes,no, "
+            "among all of them. People in other buckets, who may not have answered, are left out."
         ),
     ] = None
 

@@ -89,14 +89,16 @@ def plan(
     margin: Annotated[
         str | None,
         typer.Option(
-            help="Largest margin of error of all questions, such as 3%. The answer is the smallest "
-            "epsilon for this margin from privacy alone, and the least number of people for this "
-            "margin with sampling."
+            help="Largest margin of error that any question may have, such as 3%. Also show the "
+            "smallest epsilon for this margin from privacy alone, and the least number of people "
+            "for this margin with sampling."
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Save a page for an ethics board: .html or .pdf. Or the plan: .json."),
+        typer.Option(
+            help="Save a page for an ethics board (.html or .pdf), or the plan itself (.json)."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -39,7 +39,7 @@ def answer(
         answers = _given(given or [])
         promise = person.document.guarantee
         console.print(
-            f"{person.document.title}\nEverything that you say together: epsilon "
+            f"{person.document.title}\nAll of your answers together: epsilon "
             f"{short(promise.epsilon)}, delta {short(promise.delta)}. This relies on "
             f"{promise.relies_on}.",
             soft_wrap=True,

@@ -113,9 +113,10 @@ class TaskOptions:
         clamp: bool = False,
         labels: Mapping[str, Sequence[int | str]] = MappingProxyType({}),
     ) -> Task:
-        """The task with this name. `labels` has settings that no option names. Without a name,
-        buckets mean a histogram, labels mean boxes, rows or columns mean a table, smoothness means
-        a density, shares mean quantiles, and bounds alone mean the task `mean`.
+        """The task with this name. `labels` has labels that come from a data dictionary, and not
+        from options. Without a name, buckets mean a histogram, labels mean boxes, rows or columns
+        mean a table, smoothness means a density, shares mean quantiles, and bounds alone mean the
+        task `mean`.
         """
         meant = checks.choice("task", name or self._likely(), list(TASKS))
         settings = {**labels, **self._settings(clamp)}

@@ -293,11 +293,10 @@ class Analyzer:
 
 def tally_of_people(release: Release, counts: NDArray[np.int64], sent: int, people: int) -> Tally:
     """The tally of a release with `sent` messages. A person whose messages were refused still
-    counts as one of the people, like somebody whose messages have no effect. A dishonest person can
-    do the same.
+    counts as one of the people, like a dishonest person who sends messages without effect.
 
-    If only some people answer the release, each of them sends one message, and messages are
-    counted. If messages are shares of a secret, all of them are needed.
+    If only some people answer the release, each of them sends one message, so their number is that
+    of the messages. If messages are shares of a secret, the tally is refused if some are missing.
     """
     protocol = release.protocol
     if release.for_some:

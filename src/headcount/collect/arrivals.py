@@ -1,4 +1,4 @@
-"""Responses on their way into the shuffler's store. A group of them is one transaction."""
+"""Responses on their way into the shuffler's store. One transaction writes a group of them."""
 
 import hashlib
 from collections import Counter
@@ -11,7 +11,7 @@ _ROW = 500  # the most bytes of a response in one row, unless one message has mo
 
 
 class Round(NamedTuple):
-    """One row of the table of surveys."""
+    """One row of the table `rounds`, which has a row for each survey."""
 
     number: int
     hash_key: bytes

@@ -61,8 +61,8 @@ def head(people: int, size: int) -> bytes:
 
 
 def first_copies(chunks: Iterable[bytes], size: int) -> NDArray[np.bool_]:
-    """Whether each message is the first with its bytes. Somebody who copies a sealed message of
-    another person must not count it twice.
+    """Whether each message is the first with its bytes. A message must not count twice because
+    somebody else sent a copy of the sealed bytes.
     """
     prints = bytearray()
     for chunk in chunks:

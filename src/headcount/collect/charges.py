@@ -2,7 +2,7 @@
 
 The ledger names a charge by the survey's digest. An analyzer that is killed after the charge asks
 again, and is not charged again. Another survey of the same people has another digest, and is
-charged by itself.
+charged separately.
 """
 
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class Charges:
 
 
 def spent(document: Document) -> tuple[Guarantee, PrivacyCurve]:
-    """What the responses to a survey spend. If there are several waves, this document is one."""
+    """What the responses to a survey spend, or those of one wave if there are several waves."""
     promise, curve = of_one_wave(document.design)
     redrawn = document.design.redrawn  # for all waves, so it is an upper bound for one wave
     if not redrawn:

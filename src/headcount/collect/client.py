@@ -133,7 +133,7 @@ def _stored(sealed: bytes, *, accepted: bool) -> str:
 def _second_answer() -> InvalidParameter:
     return InvalidParameter(
         "a person must answer once, but this folder already has a sealed response",
-        hint="send it again: repeating the same bytes is safe, new noise is not",
+        hint="send it again: it is safe to repeat the same bytes, but not to draw new noise",
     )
 
 
@@ -240,5 +240,5 @@ def _client() -> Any:
             "a respondent needs httpx", hint="pip install 'headcount[service]'"
         ) from None
     client = httpx.Client(timeout=TIMEOUT, headers={"Accept-Encoding": "identity"})
-    del client.headers["User-Agent"]  # it would say which program sends
+    del client.headers["User-Agent"]  # it would say which program sends the request
     return client

@@ -387,7 +387,7 @@ class Document:
             ) from None
         if not same:
             raise UnreadableData(
-                "a survey document must be the canonical JSON of what it says",
+                "a survey document must be canonical JSON, with every value as it is computed",
                 hint="the document was changed after headcount survey open had written it",
             )
         object.__setattr__(made, "data", data)

@@ -49,8 +49,8 @@ def application(
 ) -> Starlette:
     """An application whose errors all have one shape.
 
-    It serves `routes`, the documents of surveys, and whether the service runs. The service is ready
-    if `ready` returns. `work` runs in the background until the service stops.
+    It serves `routes` and the documents of surveys, and says whether the service runs. The service
+    is ready if `ready` returns. `work` runs in the background until the service stops.
     """
 
     async def shown_document(request: Request) -> Response:
@@ -120,7 +120,7 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 async def body_of(request: Request, *, seconds: float, exact: int = 0, most: int = 0) -> bytes:
     """The body of a request, which must be complete within a number of seconds. Its length must be
-    stated. It must be `exact`, or at most `most` if `exact` is 0.
+    stated. The length must be `exact`, or at most `most` if `exact` is 0.
     """
     length = request.headers.get("content-length")
     if length is None or not length.isdecimal():
@@ -200,8 +200,8 @@ def log(event: str, **facts: Any) -> None:
 
 
 class Attempts:
-    """Steps that a service takes for each of its surveys. A survey that fails holds up no other
-    survey. Failures are logged and counted, and do not end the service.
+    """Steps that a service takes for each of its surveys. A failure for one survey does not hold up
+    other surveys. Failures are logged and counted, and do not end the service.
     """
 
     def __init__(self) -> None:

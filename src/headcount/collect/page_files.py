@@ -24,8 +24,8 @@ _FIRST = '<meta charset="utf-8" />'
 
 
 def policy(*, shuffler: str = "", forms: str = "'none'") -> str:
-    """The Content-Security-Policy of a page. `shuffler` is its origin, if the page comes from
-    another one. `forms` says where forms may be sent.
+    """The Content-Security-Policy of a page. `shuffler` is the origin of the shuffler, if the page
+    comes from another origin. `forms` says where forms may be sent.
     """
     return "; ".join(
         (

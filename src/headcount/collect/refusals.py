@@ -1,8 +1,8 @@
 """The refusals of the collection service. Each kind has a stable code and an HTTP status.
 
 Over HTTP, every refusal is one JSON document: {"error": {"code", "message", "hint"}}. Its message
-is the fixed `text` of its kind. The messages of errors have details for the operator, such as the
-name of a database. They never leave the service.
+is the fixed `text` of its kind. The exceptions themselves have other messages, with details for the
+operator, such as the name of a database. These messages never leave the service.
 """
 
 from typing import Any, ClassVar
@@ -111,7 +111,7 @@ class TooLarge(Refused):
     """A body is larger than any that is accepted."""
 
     code, http_status = "too-large", 413
-    text = "a body must not be larger than any that is accepted"
+    text = "a body must not be larger than the largest that is accepted"
 
 
 class TooMany(Refused):

@@ -86,5 +86,5 @@ def answers_its_questions(release: Release) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON returns it: lists for tuples, texts for words of an enumeration."""
+    """The value as JSON returns it: tuples become lists, and members of enumerations strings."""
     return json.loads(json.dumps(value))

@@ -2,8 +2,8 @@
 
 The server is uvicorn. It runs in the process that starts it. So one process holds the connection to
 the store, the responses that wait for their commit and the limits of requests, and all of it ends
-together. Granian needs as much processor time for a response, and runs a supervisor and workers. A
-supervisor that is killed leaves workers behind, which go on writing.
+together. Another server, Granian, needs just as much processor time for a response, but it runs a
+supervisor and workers. A supervisor that is killed leaves workers behind, which go on writing.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _OTHER_FILES = 256  # files and sockets that a service opens besides connections
 
 class _Bounded(HttpToolsProtocol):
     """A connection on which the head of each request must arrive within a number of seconds, and
-    must not be long. Otherwise, anybody could keep connections that never end.
+    must not be long. Otherwise, anybody could keep connections open forever.
     """
 
     seconds = 0.0

@@ -5,9 +5,9 @@
 
 A survey is *open* until it is closed: by a command, at a time, or at a number of responses. Closing
 is one transaction. It reads the responses, adds the noise messages that the protocols ask for,
-permutes all messages, writes this batch, and deletes the responses. Only this batch is ever sent,
-however often: fresh noise for the same answers would spend the budget twice. When the analyzer has
-acknowledged the batch, it is deleted too.
+permutes all messages, writes this batch, and deletes the responses. If sending fails, the same
+batch is sent again: fresh noise for the same answers would spend the budget twice. When the
+analyzer has acknowledged the batch, it is deleted too.
 
 The shuffler stores neither addresses nor times. It cannot read what it stores.
 """
@@ -46,7 +46,7 @@ from headcount.randomness.sources import SecureSource
 Clock: TypeAlias = Callable[[], float]  # seconds since 1970
 Outcome: TypeAlias = Literal["stored", "seen before"] | Refused
 _PART = 2**20  # bytes of a batch in one row
-_COARSE = 10  # numbers of responses that everybody sees are rounded at least this much
+_COARSE = 10  # the public number of responses is a multiple of at least this number
 
 
 class Sent(NamedTuple):
@@ -74,14 +74,16 @@ class Status:
 
     @property
     def coarse(self) -> int:
-        """The number of responses, rounded down to tenths of the minimum, and at least to tens. An
-        exact number would show everybody when each response came.
+        """The number of responses, rounded down to a multiple of `step`. The exact number would
+        show everybody when each response came.
         """
         return self.responses // self.step * self.step
 
     @property
     def step(self) -> int:
-        """The steps in which everybody sees the number of responses."""
+        """The public number of responses is a multiple of this. It is a tenth of the least number
+        of people, but at least 10.
+        """
         return max(_COARSE, self.least_people // 10)
 
     def to_dict(self) -> dict[str, Any]:
@@ -350,8 +352,8 @@ class Shuffler:
             run("UPDATE rounds SET closes_at = ? WHERE number = ?", closes_at, found.number)
 
     def _forget(self, run: Run, number: int) -> None:
-        """Delete the responses, the codes, and the key of all hashes. What a disk or a backup may
-        have kept of one of them cannot be joined with the others any more.
+        """Delete the responses, the codes, and the key of all hashes. Without the key, responses
+        and codes that a disk or a backup has kept cannot be linked any more.
         """
         run("DELETE FROM inbox WHERE number = ?", number)
         run("DELETE FROM codes WHERE number = ?", number)
@@ -368,7 +370,7 @@ class Shuffler:
         return SealedBatch(people, size, messages[order].tobytes())
 
     def _noise(self, document: Document, people: int) -> tuple[list[bytes], bool]:
-        """The noise messages, sealed like those of people, and whether they replace those."""
+        """The noise messages, sealed like people's messages, and whether they replace these."""
         key, alone = document.key.key, False
         sealed: list[bytes] = []
         for number, release in enumerate(document.releases):

@@ -63,8 +63,8 @@ class Writer:
 
 
 class Keeper:
-    """Closes what is due, and forwards what is closed. It looks every `seconds`, and less often
-    while it fails.
+    """Closes surveys that are due, and forwards batches of closed surveys. It looks for them every
+    `seconds` seconds, and less often while it fails.
     """
 
     def __init__(self, shuffler: Shuffler, token: str, seconds: float = 1.0) -> None:
@@ -108,7 +108,7 @@ class Keeper:
 def shuffler_app(
     shuffler: Shuffler, settings: ShufflerSettings, *, clock: Clock, seconds: float = 1.0
 ) -> Starlette:
-    """The application of a shuffler. Every `seconds`, it looks which surveys are due."""
+    """The application of a shuffler. Every `seconds` seconds, it checks which surveys are due."""
     writer, keeper = Writer(shuffler), Keeper(shuffler, settings.token, seconds)
     limit = RateLimit(settings.rate, settings.burst, clock)
 

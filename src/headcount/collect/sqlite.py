@@ -10,7 +10,7 @@
 
 What is left is small. A page that was added late was added because of a late row, and rows within a
 page often lie in the order of arrival. So pages are large and rows are short: then a guess about
-two responses out of 2,000 is right with probability 0.50 to 0.52.
+two responses out of 2,000 is right with probability 0.50 to 0.53.
 
 With synchronous = FULL, SQLite syncs the journal after truncating it. So a commit that returned
 survives a power failure.

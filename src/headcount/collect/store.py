@@ -46,7 +46,7 @@ class Store(ABC):
 
     @abstractmethod
     def _begin(self, connection: Any, *, write: bool) -> Run:
-        """Begin a transaction. Other writers wait for one that writes."""
+        """Begin a transaction. If it writes, other writers wait until it ends."""
 
     @abstractmethod
     def _remove_traces(self, connection: Any, tables: Sequence[str]) -> None:

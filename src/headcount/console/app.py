@@ -211,7 +211,7 @@ class Handlers:
 
 
 def console_app(folder: Folder, token: str, *, once: bool) -> Console:
-    """The application. The token may be used once if `once` is true."""
+    """The application. If `once`, the token works only once."""
     made = Handlers(folder, Door(token, once=once))
 
     @asynccontextmanager
@@ -299,7 +299,7 @@ def _step(text: str) -> float:
 
 
 def _local(target: str) -> str:
-    """A path of these pages."""
+    """The target if it is the page of a survey, or else the list of surveys."""
     return target if target.startswith("/surveys/") else "/"
 
 

@@ -72,7 +72,7 @@ def form(target: str, stamp: str, *parts: str) -> str:
 
 
 def asking(target: str, *parts: str) -> str:
-    """A form that only asks."""
+    """A form that only asks for a page. Sending it changes nothing."""
     return (
         f'<form method="get" action="{escape(target)}" data-busy="{texts.BUSY}">'
         f"{''.join(parts)}</form>"
@@ -120,7 +120,7 @@ def radios(name: str, legend: str, choices: Mapping[str, str], chosen: str) -> s
 
 
 def choices(name: str, label: str, options: Mapping[str, str]) -> str:
-    """A labeled list of which one is chosen."""
+    """A labeled list from which one option is chosen."""
     shown = "".join(
         f'<option value="{value}">{escape(text)}</option>' for value, text in options.items()
     )

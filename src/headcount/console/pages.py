@@ -389,7 +389,7 @@ def _qr(name: str) -> str:
 
 
 def qr(address: str) -> bytes:
-    """The QR code of an address, as SVG. It is black on white in the dark as well."""
+    """The QR code of an address, as SVG. It is black on white in dark mode, too."""
     out = io.BytesIO()
     segno.make_qr(address, error="m").save(
         out, kind="svg", light="#fff", border=4, omitsize=True, svgclass=None, lineclass=None

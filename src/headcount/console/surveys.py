@@ -31,7 +31,7 @@ State: TypeAlias = Literal["open", "counting", "results", "destroyed"]
 MOST_BYTES = 1_000_000  # of a survey file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _EPSILON = re.compile(r"(?m)^(\s*epsilon\s*=\s*)[^#\r\n]*?(\s*(?:#.*)?)$")
-_MOST_PLANS = 64  # that are kept in memory
+_MOST_PLANS = 64  # how many plans are kept in memory
 
 
 class Round:
@@ -89,7 +89,7 @@ class Round:
 
     @cached_property
     def in_class(self) -> bool:
-        """Whether the exact number of responses is shown."""
+        """Whether the round is in class mode, which shows the exact number of responses."""
         return bool(json.loads((self.pair.folder / "round.json").read_text())["class"])
 
     @cached_property
@@ -152,7 +152,7 @@ class Folder:
         return sorted(path.stem for path in self.place.glob("*.toml") if path.is_file())
 
     def path(self, name: str) -> Path:
-        """The file of a survey. Only files of this folder have names."""
+        """The file of a survey. A name without a file in this folder is refused."""
         if name not in self.names():
             raise UnknownSurvey(f"no survey in this folder has the name {name!r}")
         return self.place / f"{name}.toml"

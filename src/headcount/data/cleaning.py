@@ -61,9 +61,8 @@ class Cleaned:
 class Cleaning:
     """The rules that turn a column into values of a task. The function `cleaning` creates them.
 
-    `declared` is the same as `task`, except that it lacks the bucket `OTHER` if `outside` added
-    this bucket to the task. `edges` are the edges of the bins, if there are bins. With bins,
-    `declared` is always the same as `task`.
+    `declared` is the task without the buckets that `missing` and `outside` add. `edges` are the
+    edges of the bins, if there are bins. With bins or periods, `declared` is the same as `task`.
     """
 
     column: str
@@ -100,7 +99,7 @@ class Cleaning:
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """The kinds of the columns that must be of one kind."""
+        """The kinds of those columns for which one kind is expected."""
         return {self.column: self.kind} if self.kind else {}
 
     @property
@@ -110,7 +109,7 @@ class Cleaning:
 
     @cached_property
     def fill(self) -> Any:
-        """The code that stands for a missing value, if it has one."""
+        """The code that is filled in for a missing value."""
         import pyarrow
 
         if self.missing == "bucket":
@@ -157,7 +156,7 @@ class Cleaning:
 
     @property
     def _of_collections(self) -> bool:
-        """Whether values are several labels."""
+        """Whether each value is a set of labels."""
         return not self.edges and self.declared.value_kind == "collections"
 
     @property

@@ -11,7 +11,7 @@ from headcount.data.problems import value_text
 if TYPE_CHECKING:
     import pyarrow
 
-_WORDS = 8  # the number of 8-byte words of a text that decide its part
+_WORDS = 8  # how many 8-byte words of a name decide which part `spread` gives it
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # multiplying by this number spreads numbers evenly
 
 
@@ -131,15 +131,15 @@ def is_number(kind: "pyarrow.DataType") -> bool:
 
 
 def is_moment(kind: "pyarrow.DataType") -> bool:
-    """Whether a column holds dates or times, with a day."""
+    """Whether a column holds dates or timestamps."""
     from pyarrow import types
 
     return bool(types.is_date(kind) or types.is_timestamp(kind))
 
 
 def moments(array: "pyarrow.Array") -> NDArray[Any]:
-    """Dates and times, or their texts, as a NumPy array. Times are those of the clocks in their
-    time zone. A text that is neither stays text in an array of objects.
+    """Dates and times, or their texts, as a NumPy array. Times are local times of their time zone.
+    If one of the texts is neither a date nor a time, all texts are returned as they are.
     """
     import pyarrow
     from pyarrow import compute, types

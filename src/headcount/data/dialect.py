@@ -18,10 +18,11 @@ _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 @dataclass(frozen=True)
 class Dialect:
-    """How files are written. None means that it is found out from the beginning of each file.
+    """How files are written. If `separator` or `encoding` is None, it is inferred from the
+    beginning of each file.
 
     `na` has further words for missing values, `decimal` is the sign before the digits of a
-    fraction, and `sheet` is the sheet of a workbook.
+    fraction, and `sheet` is the sheet of a workbook. `sheet` may be None if there is only one.
     """
 
     separator: str | None = None
@@ -30,7 +31,7 @@ class Dialect:
     sheet: str | None = None
     decimal: str = "."
     na: tuple[str, ...] = ()
-    skipped: int = 0  # how many lines before the names of columns are not data
+    skipped: int = 0  # how many lines are skipped before the line with the names of columns
 
     def __post_init__(self) -> None:
         if self.separator is not None:
@@ -52,7 +53,7 @@ class Dialect:
 
     def of_file(self, name: str, beginning: bytes, *, tabs: bool) -> "Dialect":
         """The dialect of a file, from its first bytes. A file whose separator is not clear is
-        refused. `tabs` says whether the name of the file says that tabs separate values.
+        refused. `tabs` says whether the file has a suffix for values that are separated by tabs.
         """
         encoding = self.encoding or _MARKS.get(beginning[:2], "utf-8")
         decoder = codecs.getincrementaldecoder(encoding)(errors="replace")

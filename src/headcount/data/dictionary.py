@@ -1,7 +1,7 @@
 """Reads a data dictionary: a file that says which labels a column may hold.
 
-Labels that are found in people's rows are not private, since a label may belong to one person. So
-the labels of a column come from its owner, in one of these forms:
+It would not be private to take the labels from people's rows, since a label may belong to only one
+person. So the owner of the data states the labels, in one of these forms:
 
 - TOML or JSON: `region = ["north", "south"]`, or `{"region": ["north", "south"]}`
 - JSON as in Frictionless Table Schema: `{"fields": [{"name": …, "constraints": {"enum": […]}}]}`
@@ -67,7 +67,7 @@ def _json(text: str) -> dict[str, Any]:
         named = {field["name"]: field.get("constraints", {}).get("enum") for field in fields}
         return {name: labels for name, labels in named.items() if labels is not None}
     if not isinstance(found, dict):
-        raise ValueError("no object")
+        raise ValueError("JSON that is not an object")
     return found
 
 

@@ -68,7 +68,8 @@ class EncodedRows:
 class LeftOut:
     """Rows that do not count, since their value, person or group is missing.
 
-    `rows` is the number of these rows that have no person. `persons` has the persons of the rest.
+    `rows` is the number of these rows that do not name a person. `persons` has the persons that the
+    other rows name.
     """
 
     rows: int = 0

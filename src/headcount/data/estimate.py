@@ -79,7 +79,8 @@ def estimate(
 
     All settings are keyword arguments:
 
-    column    the column that the question is about. It may be omitted if the table has only one.
+    column    the column that the question is about, or a list of columns for a two-way table or for
+              boxes. It may be omitted if the data have only one column.
     budget    ε and δ. Leave it out if you give a protocol object, which has its own budget.
     trust     central, local or shuffle. The default is central.
     protocol  the name of a protocol, or a protocol object. With a name, `options` are the
@@ -95,7 +96,8 @@ def estimate(
     period    puts dates and times into buckets: "year", "quarter", "month", "week" or "day", from
               the first to the last day in `bins`. "weekday" and "hour" need no `bins`.
     yes, no   the answers that a count counts and those that it does not: words or lists of words.
-              Case does not matter. Without `no`, it is the opposite of a word such as "yes".
+              Case does not matter. `no` may be omitted if each word of `yes` has a known opposite,
+              as "yes", "true" and "1" have.
     na        words that mean a missing value, such as ["NA", "-"].
     decimal   "." or ",", the sign before the digits of a fraction.
     separator, quote, encoding, sheet
@@ -166,7 +168,7 @@ class Prepared:
 
     @property
     def groups(self) -> list[Group]:
-        """The names of the groups. Without groups, it is the name None alone."""
+        """The names of the groups. Without groups, the list is [None]."""
         return [*self._plans]
 
     def charge(self, ledger: "Ledger", dataset: str | None = None) -> None:
@@ -242,7 +244,7 @@ def _check_secure(source: Source | None) -> None:
 
 
 def _planned(request: Request, honesty: Honesty) -> dict[Group, tuple[Route, Release]]:
-    """The `Route` and the `Release` of every group. The error message for a group names it."""
+    """The `Route` and the `Release` of every group. An error about a group names the group."""
     plans: dict[Group, tuple[Route, Release]] = {}
     for group, users in honesty.crowds.users.items():
         try:

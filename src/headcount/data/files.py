@@ -1,4 +1,4 @@
-"""Reads rows of files (CSV, Parquet, Arrow, JSON lines, Excel) at a path, maybe a pattern."""
+"""Reads rows of the files (CSV, Parquet, Arrow, JSON lines, Excel) at a path or pattern."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Types: TypeAlias = "dict[str, pyarrow.DataType]"
 _BATCH = 2**17  # how many rows of a Parquet file are read at a time
 _AHEAD = 4  # how many batches of a Parquet file are read ahead
-_SMALL = 2**14  # with fewer rows in a row group, whole files are read without Arrow's datasets
+_SMALL = 2**14  # if the average row group has fewer rows, Arrow's datasets are not used
 _BLOCK = 2**22  # how many bytes of a text file are read at a time
 _DEEPEST = 100  # how many levels of nested lists and objects a JSON value may have
 _NO_MARKS = bytes({*range(256)} - {*b'"[]{}'})  # all bytes but quotes, brackets and braces
@@ -138,7 +138,7 @@ class ParquetRows(DatasetRows):
         self, path: str, keys: Mapping[str, Any], columns: Sequence[str]
     ) -> "Iterator[pyarrow.RecordBatch]":
         """The batches of one file. A dataset makes a batch of each row group, but here small row
-        groups are joined. `keys` are the values of columns that only folders name.
+        groups are joined. `keys` has the values that the names of folders give to columns.
         """
         import pyarrow
         from pyarrow import parquet
@@ -163,7 +163,7 @@ class ParquetRows(DatasetRows):
 
 class OneParquetFile(Rows):
     """Rows of one Parquet file. It is read without Arrow's datasets, since loading them also loads
-    pandas, which takes long.
+    pandas, which takes a long time.
     """
 
     wanted = "a readable .parquet file"

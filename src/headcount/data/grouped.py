@@ -27,8 +27,8 @@ class GroupedEstimate(Exported, Mapping[Group, Estimate]):
     guarantee: Guarantee
 
     def __getitem__(self, group: Group | tuple[Group, ...]) -> Estimate:
-        """The estimate of a group. If groups come from several columns, it may be given by a value
-        of each.
+        """The estimate of a group. If groups come from several columns, `group` may be a tuple with
+        a value of each column.
         """
         return self.estimates[group_name(group)]
 

@@ -22,8 +22,9 @@ _MOST = 100_000  # the largest number of periods
 
 @dataclass(frozen=True)
 class Periods:
-    """The buckets of dates. Period i of the calendar is number `first` + i since the beginning of
-    1970. Days of the week and hours of the day are numbered from 0, and have no first and last day.
+    """The buckets of dates. Calendar periods are numbered from the beginning of 1970, and bucket i
+    is the period with the number `first` + i. Days of the week and hours of the day are numbered
+    from 0, and have no first and last day.
     """
 
     name: str
@@ -65,7 +66,7 @@ def periods(name: str, ends: Sequence[Any] | None) -> Periods:
     first, last = _numbers(name, np.array(days, dtype="M8[us]")).tolist()
     if not 1 <= last - first < _MOST:
         raise InvalidParameter(
-            f"there must be 2 to {_MOST:,} periods, got {last - first + 1:,} from one {name}"
+            f"there must be 2 to {_MOST:,} periods, got {last - first + 1:,} with period={name!r}"
         )
     labels = tuple(_label(name, number) for number in range(first, last + 1))
     shown = tuple(str(day.astype("M8[D]")) for day in days)
@@ -77,7 +78,7 @@ def _is_pair(ends: Any) -> bool:
 
 
 def _moment(text: str) -> np.datetime64:
-    """The date or time of a text, or no time if it is neither."""
+    """The date or time that a text states, or NaT if it states neither."""
     bare = text.strip()
     try:  # NumPy also knows words such as "today"
         return np.datetime64(bare if bare[:1].isdecimal() else "NaT", "us")

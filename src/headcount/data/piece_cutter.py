@@ -20,8 +20,8 @@ def pieces(
 ) -> Iterator[tuple[Group, int, Arrays]]:
     """The encoded values of each group in pieces: (group, number of the piece, values).
 
-    The values of a piece are those of several arrays. The protocol of a group sets the number of
-    values in each piece of the group. The last piece may have fewer values.
+    A piece is a list of arrays. The protocol of a group sets the number of values in each piece of
+    the group. The last piece may have fewer values.
     """
     cutters = {
         group: Cutter(protocol.randomizer.people_at_once) for group, protocol in protocols.items()

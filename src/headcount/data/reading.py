@@ -30,7 +30,7 @@ class Reading:
 
     `yes` and `no` are the words for both answers of a count, in lower case. `na` has the words that
     mean a missing value. `decimal` is the sign before the digits of a fraction. If there is a
-    `period`, dates are put into buckets of this length.
+    `period`, such as "month", dates are put into its buckets.
     """
 
     yes: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ def reading(
     decimal: str = ".",
     period: str | None = None,
 ) -> Reading:
-    """The rules for reading a column. Each of the first three is a word or a list of words."""
+    """The rules for reading a column. `yes`, `no` and `na` are words or lists of words."""
     checks.choice("decimal", decimal, [".", ","])
     meant, denied = (
         tuple(word.lower() for word in _listed(*it)) for it in (("yes", yes), ("no", no))
@@ -127,7 +127,7 @@ def reading(
 
 
 def hint_for(word: str, *, counting: bool) -> str:
-    """A hint how to read a word that was found in place of a number. `counting` says whether the
+    """A hint about reading a word that was found in place of a number. `counting` says whether the
     question is a count.
     """
     bare = word.strip()
@@ -163,8 +163,8 @@ def _is_number(word: str) -> bool:
 
 
 def _words(column: "pyarrow.Array", known: list[str]) -> "pyarrow.Array":
-    """The values as words in lower case. True and false become those of the known words that mean
-    the same.
+    """The values as words in lower case. True and false become the known words with the same
+    meaning.
     """
     import pyarrow
     from pyarrow import compute, types

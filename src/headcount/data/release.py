@@ -62,7 +62,7 @@ def release(protocol: Protocol, question: Question, reserve: float, users: int) 
     elif question.person is not None:
         guarantee = replace(guarantee, neighbors="replace all rows of one person")
     open_facts = [
-        "; who has no value is not hidden" * question.cleaning.dropping,
+        "; it is not hidden which people have no value" * question.cleaning.dropping,
         "; groups, and how many people each has, are not hidden" * (question.group is not None),
     ]
     neighbors = guarantee.neighbors + "".join(open_facts)

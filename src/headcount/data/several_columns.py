@@ -1,4 +1,4 @@
-"""Turns two columns into the cells of a table, or several columns of 0 and 1 into ticked boxes."""
+"""Turns two columns into the cells of a two-way table, or columns of 0 and 1 into ticked boxes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ _AS_IT_IS = Reading()
 
 @dataclass(frozen=True)
 class SeveralColumns(Cleaning):
-    """How several columns become one value. `sides` says how each of them is cleaned. Make one
-    with `cleaning_of`.
+    """How several columns become one value. `sides` says how each of them is cleaned. The function
+    `cleaning_of` makes such objects.
     """
 
     sides: tuple[Cleaning, ...] = ()
@@ -61,13 +61,15 @@ class SeveralColumns(Cleaning):
     def _misfits(
         self, codes: NDArray[np.int64], kept: NDArray[np.bool_] | None, first: int
     ) -> Problems:
-        """The problem that codes do not fit together."""
+        """Rows whose columns each hold an allowed value, but do not fit together."""
         return Problems()
 
 
 @dataclass(frozen=True)
 class PairCleaning(SeveralColumns):
-    """How a column of rows and a column of columns become the cells of a table."""
+    """How two columns become the cells of a two-way table. The first column says which row of the
+    table a cell is in, and the second says which column.
+    """
 
     def _together(self, columns: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
         across, down = columns
@@ -113,11 +115,11 @@ def cleaning_of(
     bins: Sequence[float | str] | None = None,
     reading: Reading = _AS_IT_IS,
 ) -> Cleaning:
-    """How to clean a column (see `cleaning`), a table's columns of rows and of columns, or columns
-    of 0 and 1 for boxes.
+    """How to clean one column (see `cleaning`), the two columns of a two-way table, or the columns
+    of boxes, which hold 0 or 1.
 
-    For a table, `missing` may be a label of the rows or of the columns. It is filled in on each
-    side that has this label. For boxes, a value that is filled in must be 0 or 1.
+    For a two-way table, `missing` may be a label of the rows or of the columns. It is filled in on
+    each side that has this label. For boxes, a value that is filled in must be 0 or 1.
     """
     if isinstance(column, str):
         return cleaning(column, task, missing=missing, outside=outside, bins=bins, reading=reading)

@@ -1,6 +1,6 @@
 """The results of a survey that was collected: a page, JSON, and a table in Parquet.
 
-All of them show the document that the analyzer stored. Nothing is computed again.
+All of them show the results that the analyzer stored. Nothing is computed again.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""An HTML page that needs no other files. It can be read on a phone, in the dark and on paper."""
+"""An HTML page that needs no other files. It suits phones, dark mode and paper."""
 
 from html import escape
 from io import StringIO
@@ -99,9 +99,9 @@ def paragraphs(*texts: str) -> str:
 
 
 def bars(rows: list[tuple[str, float, float, float, str]], *, points: bool = False) -> str:
-    """Bars with their intervals, one below the other, or `points` instead of bars. Each row has a
-    label, the estimate and the ends of its interval as shares of the width, and a text. An estimate
-    below 0 is not drawn.
+    """Bars with their intervals, one below the other. If `points`, points take the place of bars.
+    Each row has a label, the estimate and the ends of its interval as shares of the width, and a
+    text. An estimate below 0 is not drawn.
     """
     lines = []
     for label, value, low, high, text in rows:

@@ -14,7 +14,7 @@ from headcount.core.budget import Trust
 
 # Okabe and Ito's palette. Color-blind readers can distinguish its colors, even in print.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-MARKERS = (  # one more than there are colors, so that pairs of color and marker repeat late
+MARKERS = (  # if there are more series than markers, markers repeat
     "circle",
     "square",
     "diamond",

@@ -154,7 +154,9 @@ def figure(
     sampling: bool = False,
     simultaneous: bool = False,
 ) -> figures.Figure:
-    """The only figure of a result."""
+    """The figure of a result. Groups share a figure if each has one number, or quantiles. Other
+    results with several groups are refused.
+    """
     kind = {"sampling": sampling, "simultaneous": simultaneous}
     group = "" if isinstance(result, Estimate) else result.group
     every = dict(_estimates(result))

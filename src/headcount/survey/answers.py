@@ -110,7 +110,7 @@ def columns_of(questions: Sequence[Asked], data: Any) -> dict[str, Any]:
 
 
 def wanted_columns(questions: Sequence[Asked], names: Collection[str]) -> list[str]:
-    """The names of the columns that have the answers, in a table with these names."""
+    """The columns that have the answers, in a table whose columns are `names`."""
     wanted: list[str] = []
     for question in questions:
         boxes = [f"{question.id}.{label}" for label in question.boxes]
@@ -180,7 +180,7 @@ def numbers_given(
 
 
 class WrongAnswer(InvalidValue):
-    """An answer that does not fit its question. `discreet` is a message without it."""
+    """An answer that does not fit its question. `discreet` is a message that does not show it."""
 
     discreet: str = ""
 

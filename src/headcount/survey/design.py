@@ -100,15 +100,15 @@ def _labels(ask: Ask) -> list[int | str]:
 class Release:
     """One release. It answers the questions with these ids.
 
-    At least `asked` people answer it. In local trust, only a share of the people answer it. The
-    device of each person decides at random.
+    At least `asked` people answer it. In local trust, this holds except with a probability of about
+    1e-9, since each person's device decides at random whether it answers.
     """
 
     ids: tuple[str, ...]
     protocol: Protocol
     asked: int
     asks: tuple[Ask, ...] = field(repr=False)
-    share: int = LINE  # divided by `LINE`: the share of people who answer it
+    share: int = LINE  # the share of people who answer it, times `LINE`
     expected: int = 0  # how many people answer it on average
     users: int = 0  # how many people are in the crowd
 
@@ -269,7 +269,7 @@ class Design:
 
     @cached_property
     def slots_of(self) -> tuple[int, ...]:
-        """The number of messages of each release in everybody's response, with the dummies.
+        """How many messages each person who answers a release sends for it, including dummies.
 
         Noise that does not fit is drawn again (see `core.bundles`). The probability of this must be
         so small that the joint δ stays within the budget.
@@ -303,7 +303,9 @@ class Design:
 
     @property
     def slots(self) -> int:
-        """The number of messages in everybody's whole response, with the dummies."""
+        """The number of messages in a whole response, including dummies. It is the same for
+        everybody.
+        """
         if self.releases_each is None:
             return sum(self.slots_of)
         return sum(sorted(self.slots_of, reverse=True)[: self.releases_each])

@@ -161,7 +161,9 @@ def _plain_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _after(line: str, mark: str, depth: int) -> tuple[str, int]:
-    """The marks of the long text that is open after a line, and the number of open lists."""
+    """The quotation marks of a long text that is still open after a line, and the number of open
+    lists.
+    """
     heading = not mark and not depth and _HEADER.match(line)
     at = 0
     while at < len(line) and not heading:
@@ -183,7 +185,7 @@ def _after(line: str, mark: str, depth: int) -> tuple[str, int]:
 
 
 def _string_end(line: str, at: int) -> int:
-    """The place after a text that begins at this place."""
+    """The index after the closing quotation mark of the text that begins at this index."""
     end = at + 1
     while end < len(line) and line[end] != line[at]:
         end += 2 if line[end] == "\\" and line[at] == '"' else 1

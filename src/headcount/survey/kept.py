@@ -28,7 +28,7 @@ from headcount.core.table import counted_people
 from headcount.survey.design import Design, Release
 from headcount.survey.local import dealt, drawn_releases
 
-_MOST_COMPARED = 200_000  # the most messages for which the laws of all pairs of values are compared
+_MOST_COMPARED = 200_000  # laws are not compared if pairs of values times messages exceed this
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class Drawings:
 
 @dataclass(frozen=True)
 class Wave:
-    """A wave that is prepared but not sent yet. `charges` has the names of all charges so far: one
-    for each different value that somebody has held.
+    """A wave that is prepared but not sent yet. `charges` has the names of all charges so far, as
+    many as the largest number of values that one person has held in one release.
     """
 
     batches: tuple[Batch, ...]
@@ -150,7 +150,7 @@ class KeptAnswers:
         listed = list(people)
         # NaN differs from itself, so it would be somebody else in each wave.
         if not all(isinstance(name, Hashable) and eq(name, name) for name in listed):
-            raise InvalidValue("`people` must have names such as words or numbers, got another one")
+            raise InvalidValue("`people` must have words or numbers as names, got something else")
         texts = {isinstance(name, str) for name in (*self._names, *listed)}
         if len(texts) > 1:
             raise InvalidValue(

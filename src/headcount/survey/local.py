@@ -11,8 +11,8 @@ such a share. Then the error about the crowd has the variance
 v/(nπ) + f(1−f)·(1/(nπ) − 1/n)·n/(n−1). The second part comes from who was asked. Every interval
 includes it, even if the crowd is not seen as a sample of a population.
 
-A relative error is an error divided by its weight. s and the shares π_r are chosen such that the
-largest relative error is as small as possible.
+A relative error is an error divided by the weight of its question. The number s and the shares π_r
+are chosen such that the largest relative error is as small as possible.
 """
 
 import math
@@ -54,7 +54,7 @@ class _Choice:
 
     asks: tuple[Ask, ...]
     built: Protocol
-    noise: float  # the variance that each person asked adds to the relative error
+    noise: float  # the variance of the relative error from noise, if one person is asked
     spread: float  # the largest variance of one person's answer, in the same unit
 
 
@@ -174,7 +174,7 @@ def _groups(asks: Sequence[Ask]) -> list[tuple[Ask, ...]]:
 
 
 def _chosen(asks: tuple[Ask, ...], budget: Budget, crowd: Crowd) -> _Choice:
-    """The protocol with the smallest error, or the one that the question asks for."""
+    """The protocol with the smallest error, or the one that the question names."""
     ask = asks[0]
     task: Task = ask.task if len(asks) == 1 else Boxes([one.id for one in asks])
     if ask.protocol is not None and protocol_class(ask.protocol, task).trust is not Trust.LOCAL:
@@ -198,7 +198,7 @@ def _chosen(asks: tuple[Ask, ...], budget: Budget, crowd: Crowd) -> _Choice:
 
 
 def _least_share(releases: int, each: int, users: int) -> float:
-    """The smallest share of people that a release may have. Then somebody answers it."""
+    """The smallest share of people that a release may have, so that somebody answers it."""
     if users * each < releases:
         raise Infeasible(
             f"{releases} releases need at least {releases} people, got {users}",
@@ -239,7 +239,7 @@ def _whole_shares(shares: Sequence[float], each: int) -> list[int]:
 
 
 def _release(choice: _Choice, share: int, crowd: Crowd) -> Release:
-    """The release for this share of the people. `asked` allows for a few people fewer."""
+    """The release for this share of the people. Fewer than `asked` people are very unlikely."""
     asked, expected = people_asked(share, crowd.users)
     built = replace(choice.built, crowd=Crowd(asked))
     ids = tuple(ask.id for ask in choice.asks)
@@ -271,7 +271,7 @@ def _drawn(releases: Sequence[Release], places: NDArray[np.uint64]) -> list[NDAr
 
 def dealt(users: int, source: Source) -> NDArray[np.uint64]:
     """Numbers u for all people, in random order and evenly spread. So the number of people who
-    answer a release differs from its share by at most one.
+    answer a release differs from its expected value by at most one.
     """
     order = np.argsort(source.integers(users, np.uint64), kind="stable").astype(np.uint64)
     start = int(source.integers(1, np.uint32)[0])

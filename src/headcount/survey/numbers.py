@@ -28,7 +28,7 @@ _SPENT = 0.2  # the part of an error probability that is for the number of peopl
 
 
 class NumberAsked(Protocol):
-    """What has to be known about the question of a number."""
+    """What has to be known about a question that asks for a number."""
 
     @property
     def low(self) -> float: ...
@@ -195,7 +195,8 @@ class _Part(_Whole):
     who answered, T(θ) = Σ_c (x_c − θ)·s_c over the cells of numbers is 0. If θ is their share in a
     bin, T(θ) = (share in the bin) − θ·a is 0. So T(θ), computed from estimates, is the error alone.
     A θ is possible if this error is possible (Fieller 1954). The quantile of those who answered at
-    the share q is the quantile of everybody at q·a. A part of the error probability is for a.
+    the share q is the quantile of everybody at q·a. A part of the error probability is for the
+    error of a.
     """
 
     @cached_property
@@ -232,7 +233,9 @@ class _Part(_Whole):
     def _ratio(
         self, numbers: NDArray[np.float64], least: float, most: float, blur: float
     ) -> tuple[float, float, float]:
-        """The mean of `numbers`, one for each cell, among those who answered. With its interval."""
+        """The mean of `numbers` over those who answered, with the ends of its interval. `numbers`
+        has one number for each cell.
+        """
         wrong, drawn = 1 - self.confidence, 0.0
         if self.sampling:  # Hoeffding's inequality, for at most n people
             wrong /= 2

@@ -1,7 +1,8 @@
-"""Offers: protocols for a release, from which the split of the budget chooses one.
+"""Offers: an offer is a protocol for a release, with any amount of noise.
 
 All errors here are relative: they are shares of the possible range of the answer, divided by the
-weight of the question. An offer says how private a release with a given relative error is.
+weight of the question. An offer says how private a release with a given relative error is. The
+split of the budget chooses the error, and the offer builds the protocol that has this error.
 """
 
 import math
@@ -31,7 +32,7 @@ from headcount.protocols.registry import protocol
 from headcount.survey.design import Ask
 
 _GRAIN = 1 << 16  # the mean of noise is a multiple of 1/_GRAIN
-_SMALLEST = 1 / 4  # the smallest epsilon that is tried, as a part of an equal share
+_SMALLEST = 1 / 4  # the smallest ε that is tried, as a fraction of an equal share of the budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +69,8 @@ class Offer(ABC):
 
     @abstractmethod
     def observations(self, error: float, *, quick: bool = False) -> Observations:
-        """What an adversary observes if the release has this relative error. If `quick`, the
-        result may be a little less than that. It is used in searches.
+        """What an adversary observes if the release has this relative error. If `quick`, the result
+        may understate the privacy loss a little, so only searches use it.
         """
 
     @property
@@ -97,8 +98,8 @@ class Offer(ABC):
 
 @dataclass(frozen=True, eq=False)
 class PoissonOffer(Offer):
-    """People add Poisson noise to all buckets. The error is proportional to the root of its
-    mean.
+    """People add Poisson noise to all buckets. The error is proportional to the square root of the
+    mean of this noise.
     """
 
     @cached_property
@@ -186,7 +187,9 @@ class ScaledOffer(Offer):
 
     @cached_property
     def _table(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The logarithms of some errors, in ascending order, and those of the ε they need."""
+        """The logarithms of some errors, in ascending order, and the logarithm of the ε that each
+        of them needs.
+        """
         most = self.budget.epsilon
         tried = np.geomspace(most * _SMALLEST / self.sharing, most, self.points)
         found: list[tuple[float, float]] = []

@@ -85,7 +85,7 @@ class Question(ABC):
     @property
     @abstractmethod
     def task(self) -> Task:
-        """The one release that answers the question."""
+        """The task of the one release that answers the question."""
 
     @abstractmethod
     def values(self, answers: Any) -> Any:
@@ -128,7 +128,7 @@ class Question(ABC):
 
 @dataclass(frozen=True)
 class _Listed(Question):
-    """A question whose answers are a list of labels, of which a person chooses one."""
+    """A question with a list of labels, of which a person chooses one."""
 
     @property
     @abstractmethod
@@ -142,7 +142,7 @@ class _Listed(Question):
 
     @cached_property
     def task(self) -> Task:
-        """The one release that answers the question."""
+        """The task of the one release that answers the question."""
         return Histogram(self.buckets)
 
     @cached_property
@@ -173,7 +173,7 @@ class YesNo(_Listed):
 
     @cached_property
     def task(self) -> Task:
-        """The one release that answers the question."""
+        """The task of the one release that answers the question."""
         return Histogram(self.buckets) if self.optional else Count()
 
     @cached_property
@@ -308,7 +308,7 @@ class Several(Question):
 
     @cached_property
     def task(self) -> Task:
-        """The one release that answers the question."""
+        """The task of the one release that answers the question."""
         if not self.optional:
             return Boxes(self.choices, self.most)
         return Boxes((*self.choices, NO_ANSWER), self.most)
@@ -427,7 +427,7 @@ class Number(Question):
 
     @cached_property
     def grid(self) -> tuple[float, int]:
-        """The width of a cell, and how many cells there are, without that of "no answer"."""
+        """The width of a cell, and the number of cells. The cell of "no answer" is not counted."""
         if self.exact:
             return 1.0, int(self.high - self.low) + 1
         cells = self.cells or _FINE
@@ -441,7 +441,7 @@ class Number(Question):
 
     @cached_property
     def task(self) -> Task:
-        """The one release that answers the question."""
+        """The task of the one release that answers the question."""
         if self.only_mean:
             return Mean(self.low, self.high, whole=self.whole)
         width, cells = self.grid

@@ -28,7 +28,7 @@ _HALVINGS = 40
 class Reading:
     """A number that is read from a release. `value` is NaN if nobody seems to have answered.
 
-    `is_share` tells shares from other numbers. `among` says of whom it is a share or a mean.
+    `is_share` tells shares from other numbers. `among` names the people to whom the number refers.
     `label` is the answer that a share belongs to.
     """
 
@@ -153,7 +153,8 @@ def level_readings(
         return Reading("mean", value, low, high, False, ANSWERED)
     middle = (levels[0] + levels[-1]) / 2
     weights: Weights = np.array(levels, dtype=np.float64) - middle
-    # The number of people is known. So the mean of (level − middle) is read: it errs the least.
+    # The number of people is known, so a constant may be subtracted from all levels. The error is
+    # the smallest if this constant is the middle.
     mean = Estimate(
         task="mean",
         protocol=estimate.protocol,

@@ -156,13 +156,15 @@ def ready_wave(
 
 
 def people_of(design: Design, columns: Mapping[str, Any]) -> int:
-    """The number of people. Too few people are refused, and unequal numbers of answers."""
+    """The number of people. Too few people are refused, and so are questions with different numbers
+    of answers.
+    """
     sizes = {name: len(column) for name, column in columns.items()}
     users = max(sizes.values())
     for name, size in sizes.items():
         if size != users:
             raise InvalidValue(
-                f"every question must have an answer of each of {counted_people(users)}, "
+                f"every question must have an answer from each of {counted_people(users)}, "
                 f"got {size:,} answers to {name!r}"
             )
     if users < design.crowd.users:
@@ -176,8 +178,8 @@ def people_of(design: Design, columns: Mapping[str, Any]) -> int:
 def charged(ready: Ready | ReadyWave, ledger: Ledger, dataset: str | None) -> None:
     """Charge all releases of this wave to a ledger, as one entry.
 
-    If answers are kept, there is one entry for each different answer that somebody has given over
-    time. Entries that the ledger has already are not charged again.
+    If answers are kept, the number of entries is the largest number of different answers that one
+    person has given in one release. Entries that the ledger already has are not charged again.
     """
     if isinstance(ready, ReadyWave) and not ready.wave.secure:
         raise InvalidParameter(
@@ -192,7 +194,7 @@ def charged(ready: Ready | ReadyWave, ledger: Ledger, dataset: str | None) -> No
         "protected": promise.neighbors,
     }
     if design.kept_waves > 1:
-        note["kept answers"] = "one entry for each different answer that somebody gives over time"
+        note["kept answers"] = "one entry for each different answer of the same person"
     for once in ready.charges:
         ledger.charge(
             dataset, promise, curve, note,

@@ -49,7 +49,7 @@ class SampledError:
 
         With few people asked, the spread at the estimated share may be far too small.
         """
-        if confidence not in self._known:  # the interval of one share asks thousands of times
+        if confidence not in self._known:  # one share's interval needs the margins many times
             below, above = self.noise.margins(confidence)
             # If the estimate is too small, the truth is above it.
             ends = self._reach(below, 1, confidence), self._reach(above, -1, confidence)
@@ -73,11 +73,11 @@ class SampledError:
     def band_margins(self, confidence: float) -> EdgeMargins:
         """One half of the error probability is for the noise, and the other half for who was asked.
         The latter error is bounded for all edges at once by the inequality of Dvoretzky, Kiefer,
-        Wolfowitz and Massart. It also holds for people who are drawn without replacement.
+        Wolfowitz and Massart. The inequality also holds if people are drawn without replacement.
         """
         half = (1 + confidence) / 2
         below, above = self.noise.band_margins(half)
-        # −ln(α/2)/(2n'), where n' is at most 1/left_out.
+        # √(−ln(α/2)/(2n')), where 1/left_out takes the place of n'.
         drawn = math.sqrt(-math.log((1 - half) / 2) / 2 * self.left_out)
         return below + drawn, above + drawn
 
@@ -104,7 +104,7 @@ def of_crowd(estimate: Estimate, task: Task, users: int) -> Estimate:
     scale = 1.0 if is_average(task) else users / asked
     low, high = task.answer_range(asked)
     left_out = share_left_out(asked, users)
-    # People differ the most at one half. So the share is moved towards it by its error.
+    # The variance f(1−f) is largest at one half. So the share is moved toward it by its error.
     error = np.asarray(estimate.error_law.standard_error) / (high - low)
     share = np.clip((np.asarray(estimate.unbiased_value) - low) / (high - low), 0.0, 1.0)
     likely = np.where(share < 0.5, np.minimum(share + error, 0.5), np.maximum(share - error, 0.5))

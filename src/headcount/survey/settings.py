@@ -41,7 +41,7 @@ def labels(choices: object, least: int, most: int) -> tuple[str, ...]:
 
 
 def listed(name: str, value: object, of: str) -> tuple[Any, ...]:
-    """A list."""
+    """A setting that must be a list, as a tuple. `of` describes its items in the error message."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise InvalidParameter(f"`{name}` must be a list of {of}, got {checks.shown(value)}")
     return tuple(value)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ALLOWED = "an answer"
-_FEW = 10_000  # the answers of at most this many people are read by one executor
+_FEW = 10_000  # in local trust, one executor makes all messages of at most this many people
 
 
 def is_spark(data: Any) -> bool:
@@ -144,7 +144,7 @@ class SparkColumns(dict[str, Any]):
         return cls(rows, reader, groups[None][0] if groups else 0)
 
     def respondents(self, design: Design, source: Source) -> "SparkRespondents":
-        """The people who answered. What Spark cannot do is refused."""
+        """The people who answered. Protocols that cannot run on Spark are refused."""
         for release in design.releases:
             if release.protocol.shuffler.withholds:
                 raise InvalidParameter(
@@ -168,7 +168,9 @@ class SparkRespondents(People):
 
     @property
     def users(self) -> Mapping[Group, int]:
-        """In local trust, fewer people answer a release. Their devices decide at random."""
+        """The number of all people. In local trust, only some of them answer a release, and their
+        devices decide at random.
+        """
         return dict.fromkeys(self.protocols, self.columns.users)
 
     def counts(self, group: Group) -> None:
@@ -182,7 +184,7 @@ class SparkRespondents(People):
         }
         step = AnswerStep(self.columns.reader, self.design, self.seed)
         with spark_errors():
-            # Together, few people can be spread more evenly over the releases that they answer.
+            # In a single partition, a small crowd is spread more evenly over the releases.
             few = self.design.releases_each is not None and self.columns.users <= _FEW
             rows = self.columns.rows.coalesce(1) if few else self.columns.rows
             groups = gathered(rows, step, _ALLOWED, kinds)

@@ -1,9 +1,9 @@
 """Divides the budget of a survey among its questions.
 
 A relative error is a share of the possible range, divided by the weight of the question. The
-largest relative error is the smallest if all of them are equal: a release with a smaller error
-could give some of its budget to the others. So all releases have the same relative error t. Their
-joint δ falls as t grows. The split searches for t.
+largest relative error is as small as possible if all of them are equal: a release with a smaller
+error could give some of its budget to the others. So all releases have the same relative error t.
+Their joint δ falls as t grows. The split searches for the smallest t within the budget.
 """
 
 import math
@@ -62,7 +62,7 @@ _POISSON = ("shuffle.fake-users", "shuffle.fake-user-boxes", "shuffle.tree", "sh
 # With fewer releases, composition gains at most 1 % over adding up the ε of geometric noise.
 _MANY = 15
 _MOST_CORRELATED = 4  # correlated noise is tried for at most this many questions
-_CORRELATED_SLOTS = 16  # how many messages a person sends for each of them
+_CORRELATED_SLOTS = 16  # how many messages a person sends for each of these questions
 _CLOSE = 1e-5  # an error is found up to this relative amount
 _CORRECTIONS = 5  # how often an error from a quick search is corrected
 YES_NO = Histogram(["no", "yes"])  # a count as a histogram of two buckets
@@ -80,7 +80,7 @@ def design(
 ) -> Design:
     """The releases for these questions. Raises `Infeasible` if the budget cannot be met.
 
-    `tables` has the ids of two questions each. The table of both is one more release.
+    `tables` has pairs of ids of questions. The two-way table of each pair is one more release.
     """
     checks.choice("noise", noise, ("people", "shuffler"))
     if not asks:
@@ -184,7 +184,7 @@ def _split(
     scaled = [offer for offer in offers if isinstance(offer, ScaledOffer)]
     few = trust is Trust.CENTRAL and len(offers) * waves < _MANY
     if len(scaled) == len(offers) and (not budget.delta or added or few):
-        # A single ε each, and δ = 1 − ∏(1 − δ_q) ≤ Σδ_q.
+        # Each release has a single ε, and together they have δ = 1 − ∏(1 − δ_q) ≤ Σδ_q.
         # The sum of the curves' ε is rounded up, and must stay within the budget.
         error = least_split(scaled, budget.epsilon / waves * (1 - 1e-11))
         return [offer.build(error) for offer in offers]
@@ -267,10 +267,10 @@ def _joint_split(
 def _bracket(
     excess: Callable[[float], float], offers: Sequence[Offer]
 ) -> tuple[float, float | None]:
-    """Two errors between which the budget is met exactly.
+    """The logarithms of two errors. The error that just meets the budget lies between them.
 
-    If the smallest error is private, both are this error. If no error is private, the second is
-    None.
+    If even the smallest error is within the budget, both logarithms are equal. If no error is
+    within the budget, the second is None.
     """
     least = max(math.log(offer.errors[0]) for offer in offers)
     most = max(math.log(offer.errors[1]) for offer in offers)

@@ -39,8 +39,8 @@ class Survey:
     questions whose two-way tables are wanted. With `noise="shuffler"`, the shuffler adds the noise,
     and not the people. If the same people are asked again, `waves` says how often they are asked
     in all. The budget is then for all waves together, and all waves have the design for
-    `least_people`. With `keep_answers`, a device randomizes each answer once and repeats it in all
-    waves, in local trust alone. Then the budget is for people whose answers stay the same.
+    `least_people`. In local trust, `keep_answers` makes a device randomize each answer once and
+    repeat the result in all waves. Then the budget is for people whose answers stay the same.
     """
 
     questions: Sequence[Question]
