@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@cache
 def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
 
@@ -41,34 +43,40 @@ def is_command(path: Path, function: ast.FunctionDef) -> bool:
     return path.parent.name == "cli" and function.name in COMMANDS
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_files_of_the_library_are_short(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= LONGEST_SOURCE
+def too_long(paths: list[Path], most: int) -> list[str]:
+    return [named(path) for path in paths if len(path.read_text().splitlines()) > most]
 
 
-@pytest.mark.parametrize("path", TESTS, ids=named)
-def test_files_of_tests_are_short(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= LONGEST_TEST
+def test_files_are_short() -> None:
+    assert not too_long(SOURCES, LONGEST_SOURCE)
+    assert not too_long(TESTS, LONGEST_TEST)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_functions_have_few_parameters(path: Path) -> None:
-    for function in functions(path):
-        if not is_command(path, function):
-            given = function.args
-            number = len([*given.posonlyargs, *given.args, *given.kwonlyargs])
-            number += (given.vararg is not None) + (given.kwarg is not None)
-            number -= bool(given.args) and given.args[0].arg in ("self", "cls")
-            assert number <= MOST_PARAMETERS, (function.name, number)
+def number_of_parameters(function: ast.FunctionDef) -> int:
+    given = function.args
+    number = len([*given.posonlyargs, *given.args, *given.kwonlyargs])
+    number += (given.vararg is not None) + (given.kwarg is not None)
+    return number - (bool(given.args) and given.args[0].arg in ("self", "cls"))
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_classes_have_few_methods(path: Path) -> None:
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.ClassDef):
-            methods = [one.name for one in node.body if isinstance(one, ast.FunctionDef)]
-            stated = [name for name in methods if not name.startswith("_")]
-            assert len(stated) <= MOST_METHODS, (node.name, len(stated))
+def test_functions_have_few_parameters() -> None:
+    assert not [
+        f"{named(path)}: {function.name}"
+        for path in SOURCES
+        for function in functions(path)
+        if not is_command(path, function) and number_of_parameters(function) > MOST_PARAMETERS
+    ]
+
+
+def test_classes_have_few_methods() -> None:
+    wrong = []
+    for path in SOURCES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef):
+                methods = [one.name for one in node.body if isinstance(one, ast.FunctionDef)]
+                if len([name for name in methods if not name.startswith("_")]) > MOST_METHODS:
+                    wrong.append(f"{named(path)}: {node.name}")
+    assert not wrong
 
 
 @pytest.mark.parametrize("contract", [hc.Protocol, Randomizer, Estimator, hc.Task])
@@ -89,37 +97,54 @@ def test_contracts_are_small_and_documented(contract: type) -> None:
     assert not undocumented
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_nobody_calls_what_is_another_objects_own(path: Path) -> None:
-    """Private names begin with an underscore. `self`, `cls` and the same file may use them."""
-    module = tree(path)
-    own = {
+def names_of_this_file(module: ast.Module) -> set[str]:
+    """The functions, classes and annotated names that a file defines."""
+    defined = {
         node.name for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.ClassDef)
-    } | {
+    }
+    return defined | {
         node.target.id
         for node in ast.walk(module)
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     }
-    for node in ast.walk(module):
-        if isinstance(node, ast.Attribute) and re.match(r"_[a-z]", node.attr):
+
+
+def test_nobody_calls_what_is_another_objects_own() -> None:
+    """Private names begin with an underscore. `self`, `cls` and the same file may use them."""
+    wrong = []
+    for path in SOURCES:
+        private = [
+            node
+            for node in ast.walk(tree(path))
+            if isinstance(node, ast.Attribute) and re.match(r"_[a-z]", node.attr)
+        ]
+        own = names_of_this_file(tree(path)) if private else set()
+        for node in private:
             receiver = ast.unparse(node.value)
-            allowed = receiver in ("self", "cls", "super()", "os", "sys") or node.attr in own
-            assert allowed, f"{receiver}.{node.attr} in line {node.lineno}"
+            if receiver not in ("self", "cls", "super()", "os", "sys") and node.attr not in own:
+                wrong.append(f"{receiver}.{node.attr} in line {node.lineno} of {named(path)}")
+    assert not wrong
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_only_tasks_know_tasks(path: Path) -> None:
+def test_only_tasks_know_tasks() -> None:
     """What depends on the task is a method of the task, not a check of its type."""
-    if "core/task" in str(path):
-        return
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
-            kinds = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
-            assert not kinds & TASKS, f"line {node.lineno}"
+    wrong = []
+    for path in SOURCES:
+        if "core/task" in str(path):
+            continue
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+                kinds = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
+                if kinds & TASKS:
+                    wrong.append(f"line {node.lineno} of {named(path)}")
+    assert not wrong
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_decimal_numbers_do_not_depend_on_the_caller(path: Path) -> None:
+def test_decimal_numbers_do_not_depend_on_the_caller() -> None:
     """Only one file makes contexts of decimal numbers. It states all of their settings."""
-    if path.name != "decimal_digits.py":
-        assert not re.search(r"localcontext|getcontext|\bContext\(", path.read_text())
+    found = [
+        path.name
+        for path in SOURCES
+        if re.search(r"localcontext|getcontext|\bContext\(", path.read_text())
+    ]
+    assert found == ["decimal_digits.py"]

@@ -34,6 +34,8 @@ _UNLIKELY = 1e-9  # the same, if several laws are tabulated together
 _COARSE = 128  # a standard deviation of one error has at most about twice this many points
 _MOST_POINTS = 1 << 18  # the most points of the lattice of a sum
 _FINE = 1024  # the number of lattice points in a standard deviation of a sum of several parts
+_ROUGH = (32, 256)  # the same for the lattices that are tried first
+_CLOSE = 1e-9  # more than what rounding and cut tails change in a probability
 
 
 @runtime_checkable
@@ -173,11 +175,20 @@ class KnownSum(SumError):
     def is_possible(self, value: float, wrong: float) -> bool:
         if value**2 * wrong > self.standard_error**2 * (1 + 1e-9):
             return False  # by Chebyshev's inequality, which is fast
-        # Two terms need no lattice: their sum is computed exactly.
-        (factor, law), *others = self.parts if len(self.parts) == 2 else ((1.0, self._law),)
-        other_factor, other = others[0] if others else (0.0, LatticeLaw.none())
-        errors = TwoErrors(_signed(factor, law), _signed(-other_factor, other))
-        return errors.reached(abs(value), (abs(factor), abs(other_factor))) > wrong
+        if len(self.parts) == 2:  # they need no lattice: their sum is computed exactly
+            (factor, law), (other_factor, other) = self.parts
+            errors = TwoErrors(_signed(factor, law), _signed(-other_factor, other))
+            return errors.reached(abs(value), (abs(factor), abs(other_factor))) > wrong
+        rougher = [fine for fine in _ROUGH if fine < self.fine and len(self.parts) > 2]
+        for fine in rougher:
+            # On this lattice and on the finest one, S moves by at most a blur each. The finest one
+            # has the smaller blur. So these answers are those of the finest lattice.
+            rough = replace(self, fine=fine)._law
+            if _reached(rough, abs(value) - 3 * rough.blur) < wrong - _CLOSE:
+                return False
+            if _reached(rough, abs(value) + 3 * rough.blur) > wrong + _CLOSE:
+                return True
+        return _reached(self._law, abs(value)) > wrong
 
     def sampled(self, people: int, share: float) -> "KnownSum":
         drawn = LatticeLaw.binomial(people, share).moved(-people * share)
@@ -438,6 +449,11 @@ def _signed(factor: float, law: LatticeLaw) -> LatticeLaw:
     if factor >= 0:
         return law
     return replace(law, start=-float(law.values[-1]), mass=law.mass[::-1])
+
+
+def _reached(law: LatticeLaw, distance: float) -> float:
+    """P(|X| ≥ distance), rounded up."""
+    return TwoErrors(law, LatticeLaw.none()).reached(distance, (1.0, 0.0))
 
 
 def _multiplied(factor: float, law: LatticeLaw) -> LatticeLaw:
