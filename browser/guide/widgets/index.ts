@@ -1,0 +1,9 @@
+// All widgets by the names that the prose uses: <div data-widget="name"></div>.
+
+import { doorbell } from "./doorbell.js";
+
+export type Widget = (place: HTMLElement) => void;
+
+export const WIDGETS: Readonly<Record<string, Widget>> = {
+  doorbell,
+};
