@@ -29,9 +29,16 @@ const POLICY = [
   "trusted-types 'none'",
 ].join("; ");
 
-function python(args, input) {
-  const environment = { ...process.env, PYTHONPATH: join(ROOT, "src") };
-  return execFileSync(PYTHON, args, { input, encoding: "utf8", env: environment, maxBuffer: 2 ** 26 });
+/** What a program prints. If it fails, it says why, and the build ends. */
+function printedBy(program, args, input = "") {
+  const env = { ...process.env, PYTHONPATH: join(ROOT, "src") };
+  const stdio = ["pipe", "pipe", "inherit"];
+  try {
+    return execFileSync(program, args, { input, encoding: "utf8", env, stdio, maxBuffer: 2 ** 26 });
+  } catch (error) {
+    process.stderr.write(error.stdout ?? "");
+    return process.exit(1);
+  }
 }
 
 function read(name) {
@@ -46,9 +53,9 @@ function template(text, values) {
   });
 }
 
-const data = JSON.parse(python(["-m", "headcount.guide"]));
+const data = JSON.parse(printedBy(PYTHON, ["-m", "headcount.guide"]));
 writeFileSync(join(HERE, "data.json"), JSON.stringify(data));
-execFileSync(join(HERE, "..", "node_modules", ".bin", "tsc"), ["-p", HERE], { stdio: "inherit" });
+printedBy(join(HERE, "..", "node_modules", ".bin", "tsc"), ["-p", HERE]);
 
 // Each part is a file NN-name.md. Its first line is its title.
 const parts = readdirSync(join(HERE, "parts"))
@@ -62,7 +69,7 @@ const parts = readdirSync(join(HERE, "parts"))
   });
 
 const shown = parts.map((part) => programs(part.text));
-const printed = JSON.parse(python([join(HERE, "snippets.py")], JSON.stringify(shown.flat())));
+const printed = JSON.parse(printedBy(PYTHON, [join(HERE, "snippets.py")], JSON.stringify(shown.flat())));
 const formulas = new Formulas();
 let at = 0;
 const sections = parts.map((part, index) => {

@@ -117,7 +117,7 @@ export function html(text, formulas, outputs) {
     ],
     renderer: {
       code({ text: code, lang }) {
-        const shown = `<pre class="code" tabindex="0"><code>${escaped(code)}</code></pre>\n`;
+        const shown = `<pre class="source" tabindex="0"><code>${escaped(code)}</code></pre>\n`;
         if (lang !== "python" && lang !== "sh") return shown;
         const output = outputs[next++];
         return `<div class="program">${shown}<pre class="output" tabindex="0"><samp>${escaped(output)}</samp></pre></div>\n`;

@@ -7,7 +7,7 @@ import { position, ticks, written, type Axis } from "./scale.js";
 import { path, s } from "./svg.js";
 
 /** Colors follow the trust. Other colors are for what belongs to no trust. */
-export type Color = "central" | "shuffle" | "local" | "ink" | "soft" | "accent";
+export type Color = "central" | "shuffle" | "local" | "ink" | "soft" | "accent" | "none";
 
 export interface Series {
   readonly label: string;

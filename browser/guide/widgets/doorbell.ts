@@ -13,38 +13,33 @@ export function doorbell(place: HTMLElement): void {
   const shown = result(h("p", { class: "note" }, "Choose an answer. It stays on this page."));
   let bit: number | null = null;
   let sent = 0;
-  let kept = 0;
+  let lies = 0;
 
   const answer = () => {
     if (bit === null) {
       shown.replaceChildren(h("p", { class: "problem" }, "Choose yes or no first."));
       return;
     }
-    const [message] = send(bit);
-    const told = Number(message![0]);
+    const message = send(bit)[0]!;
+    const told = Number(message[0]);
     sent += 1;
-    kept += Number(told === bit);
+    lies += Number(told !== bit);
+    const verdict = told === bit ? "told the truth" : "lied for you";
     shown.replaceChildren(
       facts([
         ["Your answer", h("strong", {}, `${WORDS[bit]}, the bit ${bit}`)],
         ["The message that leaves your device", h("strong", {}, `${WORDS[told]}, the bit ${told}`)],
-        ["Its bytes, in hexadecimal digits", h("code", {}, bytesIn(device, message!))],
+        ["Its bytes, in hexadecimal digits", h("code", { class: "bytes" }, bytesIn(device, message))],
       ]),
-      h(
-        "p",
-        {},
-        told === bit
-          ? "This time the coin told the truth. Nobody but you knows that."
-          : "This time the coin lied for you. Nobody but you knows that.",
-      ),
-      h("p", { class: "note" }, `Answered ${sent} ${sent === 1 ? "time" : "times"}, ${kept} of them with the truth.`),
+      h("p", {}, `This time your device ${verdict}. Only you know that.`),
+      h("p", { class: "note" }, `Answers so far: ${sent}. Lies among them: ${lies}.`),
     );
   };
 
   place.append(
     choice(question, [["1", "Yes"], ["0", "No"]], (value) => {
       bit = Number(value);
-      sent = kept = 0;
+      sent = lies = 0;
       shown.replaceChildren(h("p", { class: "note" }, "Now answer the door."));
     }),
     buttons(button("Answer the door", answer, true)),

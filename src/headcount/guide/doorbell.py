@@ -1,4 +1,10 @@
-"""Part 1, the doorbell: evasive answers bias a statistic, and a coin protects an honest answer."""
+"""Part 1, the doorbell: evasive answers bias a statistic, and a coin protects an honest answer.
+
+Notation    n people are asked, and the share s of them should say yes. If they are asked directly,
+            each of these sn people says no with probability d.
+Direct      The number of yes has the law Bin(sn, 1−d). As a share of n, it has the bias sd and the
+            variance sd(1−d)/n.
+"""
 
 import math
 from typing import Any
@@ -9,23 +15,57 @@ from headcount.collect.device import device_data
 QUESTION = "Have you ever taken something from a shop without paying?"
 EPSILON = math.log(3)  # one answer in four is a lie
 PEOPLE = 1000
-YES = 300  # of these people
-DENIAL = 1 / 3  # the probability that somebody who should say yes says no
+SHARE = 0.3  # of the people who should say yes
+DENIAL = 1 / 3  # the probability that such a person says no
+DENIALS = tuple(percent / 100 for percent in range(0, 65, 5))
+CROWDS = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 10**6)
+
+
+def response(epsilon: float, people: int) -> hc.Protocol:
+    """Randomized response for this many people."""
+    return hc.protocol(
+        "local.randomized-response", hc.Count(), hc.Budget(epsilon), hc.Crowd(people)
+    )
 
 
 def numbers() -> dict[str, Any]:
-    protocol = hc.protocol(
-        "local.randomized-response", hc.Count(), hc.Budget(EPSILON), hc.Crowd(PEOPLE)
-    )
+    protocol = response(EPSILON, PEOPLE)
     return {
         "question": QUESTION,
         "epsilon": EPSILON,
         "lie_probability": protocol.parameters["lie_probability"],
         "device": device_data(protocol),
-        "bits_per_message": protocol.alphabet.bits,
+        "message_bytes": protocol.alphabet.bytes_per_message,
+        "sealed_bytes": protocol.sealed_bytes,
         "people": PEOPLE,
-        "yes": YES,
-        "denial": DENIAL,
-        "evasive": YES * (1 - DENIAL),  # the expected answer to the direct question
+        "yes": round(SHARE * PEOPLE),
+        "share": SHARE,
+        "counted": round(SHARE * (1 - DENIAL) * PEOPLE),
+        "share_counted": SHARE * (1 - DENIAL),
         "standard_error": protocol.standard_error(),
+        "crowds": CROWDS,
+        "randomized_errors": [response(EPSILON, n).standard_error() / n for n in CROWDS],
+        "evasion": [
+            {
+                "denial": denial,
+                "counted": SHARE * (1 - denial),
+                "errors": [_direct_error(denial, n) for n in CROWDS],
+                "enough_people": _enough_people(denial),
+            }
+            for denial in DENIALS
+        ],
     }
+
+
+def _direct_error(denial: float, people: int) -> float:
+    """The root of the mean square error of the share, if people are asked directly."""
+    return math.sqrt((SHARE * denial) ** 2 + SHARE * denial * (1 - denial) / people)
+
+
+def _enough_people(denial: float) -> int | None:
+    """The smallest crowd for which randomized response has the smaller error, or None."""
+    if not denial:
+        return None
+    # Both mean square errors are a/n, plus the square of the bias for the direct question.
+    wide = response(EPSILON, PEOPLE).standard_error() ** 2 / PEOPLE - SHARE * denial * (1 - denial)
+    return max(1, math.floor(wide / (SHARE * denial) ** 2) + 1)
