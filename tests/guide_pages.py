@@ -29,7 +29,7 @@ def opened(browser: Browser, *, seed: int | None = 1, **settings: Any) -> Iterat
     """
     settings = {"viewport": DESKTOP, "reduced_motion": "reduce", "locale": "en-US", **settings}
     context = browser.new_context(**settings)
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(60_000)
     page = context.new_page()
     wrong: list[str] = []
     page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)

@@ -25,7 +25,7 @@ def output(program: dict[str, str]) -> str:
                 "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
                 "HEADCOUNT_CACHE": folder,
                 "NO_COLOR": "1",
-                "COLUMNS": "72",
+                "COLUMNS": "80",
             },
             capture_output=True,
             text=True,

@@ -114,8 +114,11 @@ export class Chart {
 
   private axes(area: Area, toX: Place, toY: Place, yTicks: readonly number[]): SVGElement[] {
     const { x, y } = this.spec;
-    const room = (area.right - area.left) / (LETTER * 7);
-    const xTicks = ticks(x, Math.max(2, Math.min(7, Math.floor(room))));
+    const xTicks = spread(x, toX);
+    const middle = (tick: number) => {
+      const half = (LETTER * written(x, tick).length) / 2;
+      return Math.max(half, Math.min(this.width - half, toX(tick)));
+    };
     return [
       s("text", { class: "title", x: 0, y: 14 }, y.title),
       ...yTicks.flatMap((tick) => [
@@ -125,7 +128,7 @@ export class Chart {
       s("line", { class: "axis", x1: area.left, x2: area.right, y1: area.bottom, y2: area.bottom }),
       ...xTicks.flatMap((tick) => [
         s("line", { class: "axis", x1: toX(tick), x2: toX(tick), y1: area.bottom, y2: area.bottom + 5 }),
-        s("text", { class: "tick", x: toX(tick), y: area.bottom + 19, "text-anchor": "middle" }, written(x, tick)),
+        s("text", { class: "tick", x: middle(tick), y: area.bottom + 19, "text-anchor": "middle" }, written(x, tick)),
       ]),
       s("text", { class: "title", x: (area.left + area.right) / 2, y: area.bottom + 41, "text-anchor": "middle" }, x.title),
     ];
@@ -196,6 +199,18 @@ export class Chart {
 }
 
 type Place = (value: number) => number;
+
+/** As many labeled numbers as stand side by side without touching. */
+function spread(axis: Axis, to: Place): number[] {
+  const length = (tick: number) => LETTER * (written(axis, tick).length + 1);
+  const apart = (found: readonly number[]) =>
+    found.every((tick, at) => !at || to(tick) - to(found[at - 1]!) >= (length(tick) + length(found[at - 1]!)) / 2);
+  for (let count = 7; count > 2; count--) {
+    const found = ticks(axis, count);
+    if (apart(found)) return found;
+  }
+  return ticks(axis, 2);
+}
 
 interface Area {
   readonly left: number;

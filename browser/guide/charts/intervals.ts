@@ -65,7 +65,7 @@ export class IntervalChart {
     this.svg.setAttribute("width", String(this.width));
     this.svg.setAttribute("height", String(height));
     this.svg.replaceChildren(
-      ...ticks(x, Math.max(2, Math.min(7, Math.floor(this.width / 80)))).flatMap((tick) => [
+      ...ticks(x, Math.max(2, Math.min(7, Math.floor(this.width / 90)))).flatMap((tick) => [
         s("line", { class: "grid", x1: toX(tick), x2: toX(tick), y1: top, y2: bottom }),
         s("text", { class: "tick", x: toX(tick), y: bottom + 17, "text-anchor": "middle" }, written(x, tick)),
       ]),

@@ -27,7 +27,7 @@ export function slider<T>(
   changed: (value: T) => void,
 ): { readonly element: HTMLElement; readonly value: T; set(at: number): void } {
   const name = fresh("slider");
-  const words = h("output", { for: name });
+  const words = h("span", { class: "value", "aria-hidden": "true" }); // the slider itself says its value
   const input = h("input", { type: "range", id: name, min: 0, max: values.length - 1, step: 1, value: first });
   const chosen = () => values[Number(input.value)]!;
   const show = () => {
@@ -66,7 +66,7 @@ export function choice<T extends string>(
     h("legend", {}, question),
     h(
       "div",
-      { class: "options row" },
+      { class: options.length > 3 ? "options wide" : "options row" },
       ...options.map(([value, label]) =>
         h(
           "label",

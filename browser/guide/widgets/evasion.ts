@@ -9,7 +9,7 @@ type Row = (typeof data.doorbell.evasion)[number];
 
 const COUNTED = "The official counts";
 const ERROR = "Error that stays";
-const ENOUGH = "Randomized answers are better from";
+const ENOUGH = "Randomized answers are better";
 
 export function evasion(place: HTMLElement): void {
   const { evasion: rows, share } = data.doorbell;
@@ -17,7 +17,7 @@ export function evasion(place: HTMLElement): void {
   const show = (row: Row) => {
     shown.set(COUNTED, percent(row.counted, 1));
     shown.set(ERROR, row.denial ? `${short(100 * (share - row.counted))} points` : "none");
-    shown.set(ENOUGH, row.enough_people === null ? "no crowd on" : `${short(row.enough_people, 5)} people on`);
+    shown.set(ENOUGH, row.enough_people === null ? "never" : `from ${short(row.enough_people, 5)} people`);
     chart.show(spec(row));
   };
   const first = rows.findIndex((row) => row.denial >= 0.3);

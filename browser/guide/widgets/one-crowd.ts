@@ -53,7 +53,8 @@ export function oneCrowd(place: HTMLElement): void {
     stop = steps(people, 1.2, (done) => draw(done, false));
     const yes = total(told);
     said.replaceChildren(
-      h("p", {}, `${yes} of ${people} messages say yes. About ${short(lies)} of them all are lies. How many people hold a yes?`),
+      h("p", {}, `${yes} of ${people} messages say yes. About ${short(lies)} of the ${people} messages are lies, but nobody knows ` +
+          "which. How many people hold a yes?"),
     );
     guess.set(yes);
     further.hidden = false;

@@ -41,6 +41,7 @@ def numbers() -> dict[str, Any]:
         "runs": RUNS,
         "share": float(SHARE),
         "margin": float(MARGIN),
+        "margin_points": int(100 * MARGIN),
         "confidence": CONFIDENCE,
         "crowds": CROWDS,
         "honesties": [_nothing(), *(_setting(honesty) for honesty in HONESTIES)],
@@ -80,15 +81,15 @@ def _setting(honesty: Fraction) -> dict[str, Any]:
 
 
 def _crowd(honesty: Fraction, epsilon: float, people: int) -> dict[str, Any]:
-    gamma = float(honesty) - 0.5
-    error = response(epsilon, people).standard_error() / people
-    tau = float(MARGIN)
+    gamma = honesty - Fraction(1, 2)
+    chebyshev = (Fraction(1, 4) - gamma**2) / (4 * gamma**2 * MARGIN**2 * people)
+    hoeffding = 2 * math.exp(-8 * gamma**2 * MARGIN**2 * people)
     return {
         "people": people,
-        "standard_error": error,
+        "standard_error": response(epsilon, people).standard_error() / people,
         "within": _within(honesty, people),
-        "within_chebyshev": max(0.0, 1 - (error / tau) ** 2),
-        "within_hoeffding": max(0.0, 1 - 2 * math.exp(-8 * gamma**2 * tau**2 * people)),
+        "within_chebyshev": float(max(Fraction(0), 1 - chebyshev)),
+        "within_hoeffding": max(0.0, 1 - hoeffding),
     }
 
 

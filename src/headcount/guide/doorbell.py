@@ -63,9 +63,9 @@ def _direct_error(denial: float, people: int) -> float:
 
 
 def _enough_people(denial: float) -> int | None:
-    """The smallest crowd for which randomized response has the smaller error, or None."""
+    """The smallest crowd for which randomized response is at least as exact, or None."""
     if not denial:
         return None
     # Both mean square errors are a/n, plus the square of the bias for the direct question.
     wide = response(EPSILON, PEOPLE).standard_error() ** 2 / PEOPLE - SHARE * denial * (1 - denial)
-    return max(1, math.floor(wide / (SHARE * denial) ** 2) + 1)
+    return max(1, math.ceil(wide / (SHARE * denial) ** 2 - 1e-9))
