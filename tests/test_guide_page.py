@@ -61,6 +61,17 @@ def test_page_is_for_everybody(browser: Browser, viewport: dict[str, int], schem
         assert not serious(page)
 
 
+def test_links_lead_somewhere(browser: Browser) -> None:
+    with opened(browser) as page:
+        missing = page.evaluate(
+            "[...document.querySelectorAll('a[href^=\"#\"]')].map((one) => one.hash.slice(1))"
+            ".filter((name) => !document.getElementById(name))"
+        )
+        assert not missing
+        names = page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
+        assert len(names) == len(set(names))
+
+
 def test_contents_lead_to_all_parts(browser: Browser) -> None:
     with opened(browser) as page:
         parts = page.locator(".part")

@@ -31,16 +31,21 @@ function embedded(body) {
 
 export function katexStyles(html) {
   const sheet = readFileSync(SHEET, "utf8").replace(/\/\*.*?\*\//gs, "");
-  const used = new Set([...html.matchAll(/class="([^"]*)"/g)].flatMap(([, names]) => names.split(" ")));
+  const elements = [...new Set([...html.matchAll(/class="([^"]*)"/g)].map(([, names]) => names))].map(
+    (names) => new Set(names.split(" ")),
+  );
+  // Whether each element that a selector names, such as ".delimsizing.size1", is somewhere on the page.
+  const named = (selector) =>
+    selector.trim().split(/[\s>+~]+/).every((one) => {
+      const classes = [...one.matchAll(/\.([\w-]+)/g)].map(([, name]) => name);
+      return elements.some((names) => classes.every((name) => names.has(name)));
+    });
   const rules = sheet.replace(FACE, "");
   const needed = new Set([`${GENERIC} normal normal`]);
   for (const [, selectors, body] of rules.matchAll(RULE)) {
     if (!/font-(family|weight|style)/.test(body)) continue;
-    const applies = selectors.split(",").some((selector) =>
-      [...selector.matchAll(/\.([\w-]+)/g)].every(([, name]) => used.has(name)),
-    );
     const family = (property(body, "font-family") ?? GENERIC).split(",")[0].replace(/["']/g, "").trim();
-    if (applies && family.startsWith("KaTeX_")) needed.add(face(family, body));
+    if (selectors.split(",").some(named) && family.startsWith("KaTeX_")) needed.add(face(family, body));
   }
   const faces = sheet.match(FACE).filter((one) => {
     const family = property(one, "font-family").replace(/["']/g, "");
