@@ -14,7 +14,12 @@ from headcount.guide import files
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The addresses that a browser was asked to open."""
     asked: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda url: asked.append(url) or True)
+
+    def open_page(url: str) -> bool:
+        asked.append(url)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", open_page)
     return asked
 
 

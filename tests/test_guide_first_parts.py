@@ -101,12 +101,13 @@ def test_page_takes_the_random_bytes_of_the_browser(browser: Browser) -> None:
             )
             place = widget(page, "doorbell")
             place.get_by_label("Yes", exact=True).check()
-            return page.evaluate(
+            sent: list[str] = page.evaluate(
                 "(place) => Array.from({ length: 200 }, () => {"
                 " place.querySelector('button').click();"
                 " return place.querySelector('.bytes').textContent; })",
                 place.element_handle(),
             )
+            return sent
 
     assert messages(1) == messages(1)
     assert messages(1) != messages(2)
@@ -355,4 +356,7 @@ def test_odds_sentence(browser: Browser, data: Any) -> None:
             expect(place.locator(".dots").nth(1).locator(".full")).to_have_count(right)
             factor = shown_number(reading(place, "The odds rise at most by the factor"))
             assert factor == pytest.approx(setting["factor"], rel=5e-3)
-            assert shown_number(place.locator(".slider .value").inner_text()) >= setting["epsilon"] - 1e-9
+            assert (
+                shown_number(place.locator(".slider .value").inner_text())
+                >= setting["epsilon"] - 1e-9
+            )

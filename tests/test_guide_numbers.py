@@ -4,6 +4,7 @@ import html
 import json
 import math
 import re
+import runpy
 import subprocess
 import sys
 from fractions import Fraction
@@ -13,13 +14,13 @@ from typing import Any
 import pytest
 
 from guide_pages import embedded
+from headcount.core.budget import Trust
 from headcount.guide.files import FOLDER
 from headcount.guide.numbers import numbers
 from headcount.plot.palette import trust_color
 
 SOURCES = Path(__file__).parents[1] / "browser" / "guide"
-sys.path.insert(0, str(SOURCES))
-import snippets  # noqa: E402
+OUTPUT = runpy.run_path(str(SOURCES / "snippets.py"))["output"]
 
 
 def binomial(trials: int, p: Fraction) -> list[Fraction]:
@@ -52,7 +53,7 @@ def test_programs_print_what_the_page_shows() -> None:
     for source, output in shown:
         code = html.unescape(source)
         language = "sh" if code.startswith("headcount ") else "python"
-        assert snippets.output({"language": language, "code": code}) == html.unescape(output)
+        assert OUTPUT({"language": language, "code": code}) == html.unescape(output)
 
 
 def filled(text: str, data: Any) -> str:
@@ -101,7 +102,7 @@ def test_colors() -> None:
         "local": "#009E73",
     }
     styles = (FOLDER / "guide.css").read_text().lower()
-    for trust in ("central", "shuffle", "local"):
+    for trust in Trust:
         assert f"--{trust}-color: {trust_color(trust).lower()}" in styles.replace(":#", ": #")
 
 
