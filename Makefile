@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow browser chromium java postgres compiler lint bench figures docs node clean
+.PHONY: help demo test test-slow browser guide chromium java postgres compiler lint bench figures docs node clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -11,14 +11,17 @@ help: ## List the targets
 demo: .venv/all ## Ask one sensitive question under three trust models, and save headcount-demo.png
 	$(BIN)/headcount demo
 
-test: lint browser chromium java postgres ## Check and test everything that is quick (under 10 minutes)
+test: lint browser guide chromium java postgres ## Check and test everything that is quick (under 10 minutes)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-slow: .venv/dev .venv/node_modules/katex browser chromium java postgres compiler ## Run the long tests as well
+test-slow: .venv/dev browser guide chromium java postgres compiler ## Run the long tests as well
 	$(BIN)/python -m pytest -n 2
 
 browser: browser/node_modules ## Check the client in TypeScript, and build the pages that a shuffler serves
 	cd browser && npm run --silent check && npm run --silent build
+
+guide: .venv/all browser/node_modules ## Build the guide, an interactive page
+	cd browser && npm run --silent guide
 
 browser/node_modules: browser/package.json | node
 	npm install --silent --no-audit --no-fund --no-package-lock --prefix browser
@@ -67,10 +70,10 @@ bench: .venv/bench ## Compare speed with peers, and write docs/benchmarks.md
 figures: .venv/dev ## Simulate how the errors of densities fall, and write docs/densities.md
 	$(BIN)/python -m benchmarks.densities
 
-docs: .venv/docs .venv/node_modules/katex ## Build the documentation into site/
+docs: .venv/docs guide ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# Formulas are typeset when the site is built, by KaTeX, which runs in Node. The pages are built in Node.
+# The pages are built in Node. Formulas are typeset when pages are built, by KaTeX, which runs in Node.
 node:
 	@command -v npm >/dev/null || \
 	{ test "$$(id -u)" = 0 && apt-get update --quiet && \
@@ -78,13 +81,9 @@ node:
 	{ echo "The documentation and the pages need Node 18 or later: install Debian's packages 'nodejs' and" \
 	"'npm'" >&2; exit 1; }
 
-.venv/node_modules/katex: Makefile | .venv/docs node
-	npm install --silent --no-audit --no-fund --prefix .venv 'katex@>=0.16.22'
-	@touch $@
-
 clean: ## Remove everything that the targets made
 	rm -rf .venv site headcount-demo.png .*_cache .hypothesis browser/node_modules \
-	src/headcount/collect/pages
+	src/headcount/collect/pages src/headcount/guide/pages browser/guide/data.json
 
 .venv/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -19,6 +19,7 @@ from typing import Any, get_args
 import headcount as hc
 from headcount.core.protocol import Protocol, option_names
 from headcount.core.tasks import registry as registry_of_tasks
+from headcount.guide.files import guide_page
 from headcount.protocols import registry
 
 ROOT = Path(__file__).parents[1]
@@ -548,7 +549,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the generated pages and figures to those in the folder."""
+    """Add the generated pages and figures to those in the folder, and the guide."""
     made: dict[str, str | bytes] = {
         **pages(),
         **{figure_path(*which): figure(*which) for which in figures_of_pages()},
@@ -556,6 +557,8 @@ def on_files(files: Any, config: Any) -> Any:
     virtual = import_module("mkdocs.structure.files").File.generated
     for path, content in made.items():
         files.append(virtual(config, path, content=content))
+    for file in sorted(guide_page().parent.iterdir()):
+        files.append(virtual(config, f"guide/{file.name}", abs_src_path=str(file)))
     return files
 
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 from docs.formulas import Formula, Stacked, split  # noqa: E402
 
-KATEX = ROOT / ".venv" / "node_modules" / "katex"
+KATEX = ROOT / "browser" / "node_modules" / "katex"
 # Elements whose text is not prose.
 VERBATIM = ("code", "pre", "script", "style", "svg", "h1", "h2", "h3", "h4", "h5", "h6", "button")
 # Pages on which single capital letters are variables.

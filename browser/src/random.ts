@@ -18,6 +18,24 @@ export class SecureSource implements Source {
   }
 }
 
+/** Takes many bytes of another source at a time, which is faster. */
+export class BufferedSource implements Source {
+  private buffer = new Uint8Array(0);
+  private at = 0;
+
+  constructor(private readonly source: Source) {}
+
+  fill(out: Uint8Array): void {
+    if (this.at + out.length > this.buffer.length) {
+      this.buffer = new Uint8Array(Math.max(65536, out.length));
+      this.source.fill(this.buffer);
+      this.at = 0;
+    }
+    out.set(this.buffer.subarray(this.at, this.at + out.length));
+    this.at += out.length;
+  }
+}
+
 /** Bytes that are known beforehand, for tests. */
 export class GivenSource implements Source {
   private at = 0;

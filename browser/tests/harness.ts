@@ -7,7 +7,7 @@ import { fromHex, joined, bytesOf, toHex } from "../src/bytes.js";
 import { surveyOf } from "../src/document.js";
 import { HeadcountError } from "../src/errors.js";
 import type { Answers } from "../src/questions.js";
-import { GivenSource, SecureSource, type Source } from "../src/random.js";
+import { BufferedSource, GivenSource, SecureSource } from "../src/random.js";
 import { randomizerOf, type Instructions, type Value } from "../src/randomizers/index.js";
 import { randomized } from "../src/response.js";
 import { packed, Sealer } from "../src/seal.js";
@@ -33,7 +33,7 @@ export function messages(device: Instructions, value: Value | string, random: st
 export function drawn(device: Instructions, value: Value | string, count: number, slots: number) {
   const randomizer = randomizerOf(device);
   const held = typeof value === "string" ? BigInt(value) : value;
-  const source = new Buffered(new SecureSource());
+  const source = new BufferedSource(new SecureSource());
   const found: Record<string, number> = {};
   for (let at = 0; at < count; at++) {
     const sent = randomizer.send(held, source, slots).map((one) => one.join(","));
@@ -46,7 +46,7 @@ export function drawn(device: Instructions, value: Value | string, count: number
 /** How often the sum of all messages came, modulo a number. */
 export function drawnSums(device: Instructions, value: string, count: number, modulus: string) {
   const randomizer = randomizerOf(device);
-  const source = new Buffered(new SecureSource());
+  const source = new BufferedSource(new SecureSource());
   const found: Record<string, number> = {};
   for (let at = 0; at < count; at++) {
     const sent = randomizer.send(BigInt(value), source, 10_000);
@@ -54,24 +54,6 @@ export function drawnSums(device: Instructions, value: string, count: number, mo
     found[String(sum)] = (found[String(sum)] ?? 0) + 1;
   }
   return found;
-}
-
-/** Asks the browser for many bytes at a time. */
-class Buffered implements Source {
-  private buffer = new Uint8Array(0);
-  private at = 0;
-
-  constructor(private readonly source: Source) {}
-
-  fill(out: Uint8Array): void {
-    if (this.at + out.length > this.buffer.length) {
-      this.buffer = new Uint8Array(Math.max(65536, out.length));
-      this.source.fill(this.buffer);
-      this.at = 0;
-    }
-    out.set(this.buffer.subarray(this.at, this.at + out.length));
-    this.at += out.length;
-  }
 }
 
 /** A KEM whose ephemeral keys are given, for test vectors alone. */

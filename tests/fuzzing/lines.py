@@ -51,8 +51,10 @@ class Command:
 
     @property
     def serves(self) -> bool:
-        """Whether it is part of the collection service, which has tests of its own."""
-        return self.words[0] in ("analyzer", "shuffler", "console") or self.words[1:] in (
+        """Whether it is part of the collection service or opens the guide, which have tests of their
+        own.
+        """
+        return self.words[0] in ("analyzer", "shuffler", "console", "guide") or self.words[1:] in (
             ("open",), ("answer",), ("export",), ("demo",),
         )  # fmt: skip
 

@@ -43,6 +43,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
         "headcount console surveys",
         "headcount console --class survey.toml --address https://survey.example",
     ),
+    "guide": ("headcount guide --out guide",),
     "report": ("headcount report questions.toml town.csv --out report.html",),
     "demo": ("headcount demo --out demo.svg",),
 }

@@ -1,0 +1,85 @@
+"""The frame of the guide: it works from a folder, for everybody, and it is light."""
+
+import gzip
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from browsing import chromium, serious
+from guide_pages import DESKTOP, PHONE, opened
+from headcount.guide.files import FOLDER
+
+MOST_BYTES = 400_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+def test_page_is_light() -> None:
+    files = [path.read_bytes() for path in FOLDER.iterdir()]
+    assert sum(len(gzip.compress(file)) for file in files) < MOST_BYTES
+
+
+def test_page_has_a_strict_policy_and_nothing_inline() -> None:
+    page = (FOLDER / "index.html").read_text()
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert policy
+    assert "default-src 'none'" in policy[1]
+    assert "unsafe" not in policy[1]
+    assert not re.search(r"<[^>]* style=", page)
+    assert not re.search(r"<[^>]* on[a-z]+=", page)
+    assert not re.search(r"(src|href)=\"(https?:)?//", page.partition("<main>")[0])
+    scripts = re.findall(r"<script([^>]*)>", page)
+    assert [("src=" in one, "application/json" in one) for one in scripts] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_page_is_for_everybody(browser: Browser, viewport: dict[str, int], scheme: str) -> None:
+    """Everything is unfolded first. No formula is wider than a phone."""
+    with opened(browser, viewport=viewport, color_scheme=scheme) as page:
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+        wide = page.evaluate(
+            "[...document.querySelectorAll('.formula')].filter("
+            "(one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+        )
+        assert not wide
+        page.evaluate("document.fonts.ready")
+        unused = page.evaluate(
+            "[...document.fonts].filter((one) => one.status !== 'loaded').map((one) => one.family)"
+        )
+        assert not unused
+        assert not serious(page)
+
+
+def test_links_lead_somewhere(browser: Browser) -> None:
+    with opened(browser) as page:
+        missing = page.evaluate(
+            "[...document.querySelectorAll('a[href^=\"#\"]')].map((one) => one.hash.slice(1))"
+            ".filter((name) => !document.getElementById(name))"
+        )
+        assert not missing
+        names = page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
+        assert len(names) == len(set(names))
+
+
+def test_contents_lead_to_all_parts(browser: Browser) -> None:
+    with opened(browser) as page:
+        parts = page.locator(".part")
+        links = page.locator(".contents a")
+        expect(links).to_have_count(parts.count())
+        for at in range(parts.count()):
+            links.nth(at).focus()
+            page.keyboard.press("Enter")
+            expect(links.nth(at)).to_have_attribute("aria-current", "true")
+            assert page.evaluate("location.hash") == f"#{parts.nth(at).get_attribute('id')}"
+            expect(page.locator(".progress")).to_contain_text(f"Part {at + 1} of {parts.count()}")
