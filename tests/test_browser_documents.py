@@ -6,7 +6,6 @@ the same bytes in Python, Chromium and Node. Bad documents are refused by all of
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,110 +13,32 @@ import pytest
 from playwright.sync_api import Page
 
 import headcount as hc
+from asked import AGE, DRINK, PARTNERS, PLACES, SEX, SMOKE, document, question
 from browsing import ROOT, chromium, harness_page, in_browser, in_node
 from devices import Recorded
 from headcount.collect.device import device_data
 from headcount.collect.document import Addresses, Document, canonical
 from headcount.collect.keys import PublicKey
-from headcount.survey.file import survey_from
 from headcount.survey.response import Response
 from test_collection_vectors import FILE as SEALING
 from test_collection_vectors import seal
 
 FILE = ROOT / "vectors" / "responses-1.json"
 KEY = "07a37cbc142093c8b755dc1b10e86cb426374ad16aa853ed0bdfc0b2b86d1c7c"
-PRIVACY = """
-title = "Vectors: “ä”, 𝔸 and \\\\"
-[privacy]
-trust = "{trust}"
-noise = "{noise}"
-epsilon = {epsilon}
-delta = {delta}
-least_people = 400
-"""
-EVERY_KIND = """
-[[question]]
-id = "smoke"
-text = "Do you smoke?"
-kind = "yes-no"
-[[question]]
-id = "drink"
-text = "Do you drink?"
-kind = "yes-no"
-[[question]]
-id = "sex"
-text = "What is your sex?"
-kind = "choice"
-choices = ["female", "male", "other"]
-optional = true
-[[question]]
-id = "sleep"
-text = "How do you sleep?"
-kind = "scale"
-low = -2
-high = 2
-[[question]]
-id = "age"
-text = "How old are you?"
-kind = "number"
-low = 18
-high = 99.5
-[[question]]
-id = "partners"
-text = "How many partners?"
-kind = "number"
-low = 0
-high = 9
-whole = true
-want = ["mean", "quantiles"]
-optional = true
-[[question]]
-id = "rent"
-text = "What is your rent?"
-kind = "number"
-low = 0
-high = 2000.1
-want = ["quantiles"]
-cells = 16
-[[table]]
-of = ["sex", "smoke"]
-"""
-SEVERAL = """
-[[question]]
-id = "drugs"
-text = "Which of these?"
-kind = "several"
-choices = ["cannabis", "stimulants", "opioids", "other"]
-at_most = 2
-optional = true
-"""
-PLACES = f"""
-[[question]]
-id = "places"
-text = "Where have you been?"
-kind = "several"
-choices = {[f"place {number}" for number in range(20)]}
-at_most = 2
-"""
-SMALL = """
-[[question]]
-id = "smoke"
-text = "Do you smoke?"
-kind = "yes-no"
-[[question]]
-id = "sex"
-text = "What is your sex?"
-kind = "choice"
-choices = ["female", "male", "other"]
-"""
-NUMBER = """
-[[question]]
-id = "age"
-text = "How old are you?"
-kind = "number"
-low = 18
-high = 99.5
-"""
+TITLE = "Vectors: “ä”, 𝔸 and \\"
+EVERY_KIND = [
+    SMOKE,
+    DRINK,
+    {**SEX, "optional": True},
+    question("sleep", "How do you sleep?", "scale", low=-2, high=2),
+    AGE,
+    {**PARTNERS, "text": "How many partners?", "want": ["mean", "quantiles"]},
+    question("rent", "What is your rent?", "number",
+             low=0, high=2000.1, want=["quantiles"], cells=16),
+    question("drugs", "Which of these?", "several",
+             choices=["cannabis", "stimulants", "opioids", "other"], at_most=2, optional=True),
+]  # fmt: skip
+TABLE = [{"of": ["sex", "smoke"]}]
 EPSILONS = (0.3, 1, 3, 8)
 ANSWERS: list[dict[str, Any]] = [
     {"smoke": True, "drink": False, "sex": "other", "sleep": -2, "age": 33.3, "partners": 9,
@@ -136,12 +57,18 @@ def page() -> Iterator[Page]:
 
 
 def made(
-    questions: str, trust: str, noise: str = "people", delta: str = "1e-6", epsilon: float = 3
+    questions: list[dict[str, Any]],
+    trust: str,
+    noise: str = "people",
+    delta: float = 1e-6,
+    epsilon: float = 3,
+    **about: Any,
 ) -> Document:
-    text = PRIVACY.format(trust=trust, noise=noise, delta=delta, epsilon=epsilon) + questions
-    survey = survey_from(tomllib.loads(text))
+    privacy = {"trust": trust, "noise": noise, "epsilon": epsilon, "delta": delta,
+               "least_people": 400}  # fmt: skip
     places = Addresses("https://mix.example", "https://count.example")
-    return Document.of(survey, PublicKey(bytes.fromhex(KEY)), places)
+    key = PublicKey(bytes.fromhex(KEY))
+    return document(privacy, questions, key, places, title=TITLE, **about)
 
 
 def answered(survey: Document, answers: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -167,10 +94,10 @@ def answered(survey: Document, answers: dict[str, Any], seed: int) -> dict[str, 
 
 def good() -> list[dict[str, Any]]:
     surveys = [
-        made(EVERY_KIND + SEVERAL, "shuffle"),
-        made(EVERY_KIND + SEVERAL, "shuffle", "shuffler"),
-        made(EVERY_KIND + SEVERAL, "local", delta="0"),
-        made(PLACES, "local", delta="0"),
+        made(EVERY_KIND, "shuffle", table=TABLE),
+        made(EVERY_KIND, "shuffle", "shuffler", table=TABLE),
+        made(EVERY_KIND, "local", delta=0, table=TABLE),
+        made([PLACES], "local", delta=0),
     ]
     return [
         {
@@ -203,9 +130,9 @@ def told_more(weights: list[str]) -> list[str]:
 
 def bad() -> dict[str, bytes]:
     """Documents that every client must refuse. They differ from a good one in one respect."""
-    data = made(SMALL, "local", delta="0").data
-    number = made(NUMBER, "local", delta="0").data
-    places = made(PLACES, "local", delta="0").data
+    data = made([SMOKE, SEX], "local", delta=0).data
+    number = made([AGE], "local", delta=0).data
+    places = made([PLACES], "local", delta=0).data
     weights = ("releases", 0, "device", "weights")
     less: Callable[[float], float] = lambda value: value * 0.9  # noqa: E731
     device = json.loads(number)["releases"][0]["device"]
@@ -354,19 +281,13 @@ def test_single_messages_are_sealed_alike(page: Page) -> None:
 # Designs --------------------------------------------------------------------------------------
 
 
-def alone(questions: str) -> list[str]:
-    """Each of these questions as a survey of its own, without tables."""
-    parts = questions.replace("[[table]]", "[[question]][[table]]").split("[[question]]")[1:]
-    return ["[[question]]" + part for part in parts if not part.startswith("[[table]]")]
-
-
 def test_browsers_answer_every_survey_that_names_no_protocol() -> None:
     """In both trust models, with both kinds of noise, for every kind of question."""
-    every = alone(EVERY_KIND + SEVERAL + PLACES)
+    every = [*EVERY_KIND, PLACES]
     local = [
-        made(one, "local", delta="0", epsilon=epsilon) for one in every for epsilon in EPSILONS
+        made([one], "local", delta=0, epsilon=epsilon) for one in every for epsilon in EPSILONS
     ]
-    shuffled = [made(one, "shuffle", noise) for one in every for noise in ("people", "shuffler")]
+    shuffled = [made([one], "shuffle", noise) for one in every for noise in ("people", "shuffler")]
     whole = [Document.from_bytes(one["document"].encode()) for one in stored()["good"]]
     surveys = [*local, *shuffled, *whole]
     releases = [one for survey in surveys for one in json.loads(survey.data)["releases"]]
@@ -376,7 +297,7 @@ def test_browsers_answer_every_survey_that_names_no_protocol() -> None:
 
 
 def test_browsers_run_every_protocol_that_a_local_design_may_choose() -> None:
-    survey = made(EVERY_KIND + SEVERAL + PLACES, "local", delta="0")
+    survey = made([*EVERY_KIND, PLACES], "local", delta=0, table=TABLE)
     for ask in survey.design.asks:
         for name in hc.protocol_names(ask.task, hc.Trust.LOCAL):
             found = hc.protocol(name, ask.task, hc.Budget(1), hc.Crowd(400))

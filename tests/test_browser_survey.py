@@ -4,10 +4,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser
 
 import headcount as hc
-from browsing import chromium
+from browsing import chromium, phone
 from collection import Service, free_port, pair, post, results
 from headcount.collect import keys
 from headcount.collect.client import response
@@ -15,6 +15,7 @@ from headcount.collect.document import Addresses, Document
 from headcount.survey.design import Noise
 from headcount.survey.questions import Choice, Several, YesNo
 from headcount.survey.survey import Survey
+from respondents import choose, opened, press, seal, thanked, to_questions
 
 BROWSERS, PROGRAMS = 30, 300
 FEW = 3
@@ -68,18 +69,13 @@ def places() -> Addresses:
 
 def answered(browser: Browser, service: Service, labels: dict[int, str]) -> None:
     """One person answers on a device of their own. `labels` has the label of each answer."""
-    device = browser.new_context(locale="en-US")
-    page = device.new_page()
-    page.goto(f"{service.url}/surveys/{service.survey.digest}/")
-    page.get_by_label("I have read this").check()
-    page.get_by_role("button", name="Begin").click()
-    for number, label in labels.items():
-        page.locator(f"#question-{number}").get_by_text(label, exact=True).click()
-    page.get_by_role("button", name="Check my answers").click()
-    page.get_by_role("button", name="Randomize and seal").click()
-    page.get_by_role("button", name="Send").click()
-    expect(page.get_by_role("heading", name="Thank you")).to_be_visible(timeout=30_000)
-    device.close()
+    with phone(browser) as device:
+        page = opened(device, service)
+        to_questions(page)
+        choose(page, labels)
+        seal(page)
+        press(page, "Send")
+        thanked(page)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from browsing import chromium, serious
+from browsing import check_view, chromium, phone
 from collection import free_port
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.client import Respondent, opened
@@ -70,18 +70,17 @@ def check_looks(page: Page, *paths: str) -> None:
     browser = page.context.browser
     assert browser is not None
     for width in (375, 1280):
-        device = browser.new_context(
-            viewport={"width": width, "height": 740},
+        with phone(
+            browser,
+            width=width,
             color_scheme="dark" if width == 375 else "light",
             storage_state=page.context.storage_state(),
             bypass_csp=True,  # otherwise axe could not be loaded
-        )
-        shown = device.new_page()
-        for path in paths:
-            shown.goto(urljoin(page.url, path))
-            assert serious(shown) == [], path
-            assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
-        device.close()
+        ) as device:
+            shown = device.new_page()
+            for path in paths:
+                shown.goto(urljoin(page.url, path))
+                check_view(shown)
 
 
 @pytest.mark.slow
@@ -115,7 +114,7 @@ def test_a_class_answers_and_sees_the_result(tmp_path: Path) -> None:
         expect(page.locator("#minimum")).to_have_class("note")
         page.get_by_role("button", name="Close and show the result").focus()
         page.keyboard.press("Enter")
-        expect(page.get_by_text("What was promised")).to_be_visible(timeout=30_000)
+        expect(page.get_by_text("What was promised")).to_be_visible()
 
         pair = tmp_path / "nerves.rounds" / "1"
         found = Analyzer(store(str(pair / "analyzer" / "analyzer.db")), None)
@@ -157,7 +156,7 @@ def test_an_open_round_goes_on_after_the_console_was_stopped(tmp_path: Path) -> 
                     check_looks(page, *paths)
                 else:
                     page.get_by_role("button", name="Close and show the result").click()
-                    expect(page.get_by_text("What was promised")).to_be_visible(timeout=30_000)
+                    expect(page.get_by_text("What was promised")).to_be_visible()
                     check_looks(page, page.url)
         # The next round begins at 0.
         with console("--class", str(tmp_path / "nerves.toml")) as address:
