@@ -111,7 +111,8 @@ export async function surveyOf(bytes: Uint8Array<ArrayBuffer>, digest: string): 
 export async function fetched(url: string): Promise<Uint8Array<ArrayBuffer>> {
   let reply: Response;
   try {
-    reply = await fetch(url, { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-cache" });
+    // With these options, a browser takes the reply that the page has asked for in advance.
+    reply = await fetch(url, { credentials: "same-origin", referrerPolicy: "no-referrer" });
   } catch {
     throw new HeadcountError("unavailable", "the survey cannot be reached");
   }
