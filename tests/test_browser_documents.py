@@ -19,7 +19,7 @@ from devices import Recorded
 from headcount.collect.device import device_data
 from headcount.collect.document import Addresses, Document, canonical
 from headcount.collect.keys import PublicKey
-from headcount.survey.response import Response
+from headcount.survey.response import Response, Selection
 from test_collection_vectors import FILE as SEALING
 from test_collection_vectors import seal
 
@@ -72,10 +72,15 @@ def made(
 
 
 def answered(survey: Document, answers: dict[str, Any], seed: int) -> dict[str, Any]:
-    """One vector: what follows from answers and random bytes."""
-    asked = {name: answers[name] for name in (ask.id for ask in survey.design.asked)}
+    """One vector: what follows from answers and random bytes. Only the answers to the questions
+    that the device has drawn are needed.
+    """
     source = Recorded(seed)
-    sent = Response.of(survey.design, survey.encoded(asked), source).messages
+    selection = Selection.drawn(survey.design, source)
+    asked = selection.questions(survey.design)
+    given = {name: answers[name] for name in asked}
+    encoded = survey.encoded(given, asked)
+    sent = Response.of(survey.design, encoded, source, selection).messages
     contents = [survey.envelope.packed(one.release, one.payload) for one in sent]
     keys = [hashlib.sha256(f"{seed} {at}".encode()).digest() for at in range(len(sent))]
     sealed = [
@@ -83,7 +88,8 @@ def answered(survey: Document, answers: dict[str, Any], seed: int) -> dict[str, 
         for key, content in zip(keys, contents, strict=True)
     ]
     return {
-        "answers": asked,
+        "asked": list(asked),
+        "answers": given,
         "random": source.data.hex(),
         "contents": [content.hex() for content in contents],
         "ephemeral": [key.hex() for key in keys],
@@ -98,6 +104,7 @@ def good() -> list[dict[str, Any]]:
         made(EVERY_KIND, "shuffle", "shuffler", table=TABLE),
         made(EVERY_KIND, "local", delta=0, table=TABLE),
         made([PLACES], "local", delta=0),
+        made([SMOKE, DRINK, {**SEX, "optional": True}], "local", delta=0, epsilon=0.5),
     ]
     return [
         {
@@ -228,7 +235,11 @@ def calls() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Every response of the file: the arguments of `whole`, and what it must return."""
     for one in stored()["good"]:
         for response in one["responses"]:
-            wanted = {"contents": response["contents"], "used": len(response["random"]) // 2}
+            wanted = {
+                "asked": response["asked"],
+                "contents": response["contents"],
+                "used": len(response["random"]) // 2,
+            }
             document = one["document"].encode().hex()
             yield {"document": document, "digest": one["digest"], **response}, wanted
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, Route, expect
 
-from asked import DRUGS, LOCAL, PARTNERS, PLACES, SEX, SHUFFLED, SLEEP, SMOKE
+from asked import DRINK, DRUGS, LOCAL, PARTNERS, PLACES, SEX, SHUFFLED, SLEEP, SMOKE
 from browsing import check_view, chromium, phone
 from collection import Service
 from headcount.collect.page_files import FOLDER as PAGES
@@ -267,6 +267,40 @@ def test_boxes_are_filled_up(
         choose(page, {1: "place 7"})
         seal(page)
         assert said(page.locator(".messages li").all_inner_texts())
+        press(page, "Send")
+        thanked(page)
+        assert stored_responses(service) == 1
+
+
+def test_a_device_asks_only_what_it_has_drawn(browser: Browser, tmp_path: Path) -> None:
+    """What a device draws is kept with the consent. Loading the page again draws nothing."""
+    survey = survey_of(tmp_path, {**LOCAL, "epsilon": 1}, [SMOKE, DRINK, SEX, SLEEP])
+    with serving(tmp_path, survey) as service, phone(browser) as device:
+        page = opened(device, service)
+        expect(page.get_by_text("asks you only some of the questions")).to_be_visible()
+        assert remembered(page) == []
+
+        def asked() -> list[str]:
+            to_questions(page)
+            expect(page.get_by_text(re.compile(r"asks you \d of 4 questions"))).to_be_visible()
+            return page.locator("legend").all_inner_texts()
+
+        drawn = asked()
+        kept = remembered(page)
+        assert [(one["sealed"], one["accepted"]) for one in kept] == [(None, False)]
+        for again in range(4):
+            if again < 3:
+                page.reload()
+            else:
+                page = opened(device, service)  # another window
+            assert asked() == drawn
+            assert remembered(page) == kept
+        for number in range(1, len(drawn) + 1):
+            page.locator(f"#question-{number} input").first.check()
+        seal(page)
+        assert set(remembered(page)[0]) == {"digest", "sealed", "accepted", "epsilon"}
+        said = page.locator(".said .who").all_inner_texts()
+        assert all(text.split("\n")[-1] in " ".join(said) for text in drawn)
         press(page, "Send")
         thanked(page)
         assert stored_responses(service) == 1

@@ -1,8 +1,8 @@
 // The views of the page: before the questions, review, what leaves the device, and the receipt.
 
 import type { Survey } from "../src/document.js";
-import type { Answers } from "../src/questions.js";
-import type { Content } from "../src/response.js";
+import type { Answers, Question } from "../src/questions.js";
+import { asksSome, type Content } from "../src/response.js";
 import type { Kept } from "../src/store.js";
 import { facts, h, paragraphs } from "./dom.js";
 import type { Texts } from "./texts/index.js";
@@ -72,6 +72,7 @@ export function introduction(
     heading(survey.title || texts.untitled),
     ...paragraphs(survey.introduction),
     h("p", { class: "note" }, texts.questions(survey.questions.length), survey.contact && ` · ${texts.contact}: ${survey.contact}`),
+    asksSome(survey) && h("p", { class: "note" }, texts.some),
     h("section", { class: "card" },
       h("h2", {}, promise.title),
       h("p", {}, survey.trust === "local" ? promise.local : promise.shuffle),
@@ -91,7 +92,17 @@ export function introduction(
       ),
     ),
     details(context),
-  ];
+  ].filter((one): one is HTMLElement => one !== false);
+}
+
+/** The questions that this device asks, in their form. */
+export function questions({ survey, texts }: Context, asked: readonly Question[], form: HTMLElement): HTMLElement[] {
+  const all = survey.questions.length;
+  return [
+    heading(survey.title || texts.untitled),
+    asked.length < all && h("p", {}, texts.asked(asked.length, all)),
+    form,
+  ].filter((one): one is HTMLElement => one !== false);
 }
 
 /** A field for the invitation code. */
@@ -126,7 +137,6 @@ function whoSees({ survey, texts, number, bound }: Context): HTMLElement {
     h("p", {}, survey.trust === "local"
       ? promise.relyLocal
       : promise.relyShuffle(number(survey.leastPeople), survey.noise === "shuffler")),
-    survey.releasesEach < survey.releases.length && h("p", {}, texts.some(survey.releasesEach, survey.releases.length)),
   );
 }
 
@@ -152,13 +162,18 @@ function details({ survey, texts, number, bound }: Context): HTMLElement {
   );
 }
 
-export function review(context: Context, answers: Answers, change: () => void, seal: () => void): HTMLElement[] {
-  const { survey, texts, words } = context;
+export function review(
+  { texts, words }: Context,
+  asked: readonly Question[],
+  answers: Answers,
+  change: () => void,
+  seal: () => void,
+): HTMLElement[] {
   return [
     heading(texts.review.title),
     h("p", {}, texts.review.text),
     h("section", { class: "card" },
-      facts(survey.questions.map((one) => [one.text, words.answer(one, answers[one.id] ?? null)]))),
+      facts(asked.map((one) => [one.text, words.answer(one, answers[one.id] ?? null)]))),
     h("p", { class: "actions" },
       h("button", { type: "button", click: change }, texts.review.change),
       h("button", { type: "button", class: "primary", click: seal }, texts.review.seal)),
@@ -203,8 +218,6 @@ export function leaving(
 function inWords(context: Context, contents: readonly Content[]): HTMLElement {
   const { survey, texts, words } = context;
   const { leaves } = texts;
-  const about = new Set(contents.flatMap((one) => (one.meaning ? survey.releases[one.release]!.of : [])));
-  const silent = survey.questions.filter((one) => !about.has(one.id)).map((one) => one.text);
   const rows = survey.releases.map((release, number) => {
     const own = contents.filter((one) => one.release === number);
     const sent = own.flatMap((one) => (one.meaning ? [one.meaning] : []));
@@ -232,8 +245,7 @@ function inWords(context: Context, contents: readonly Content[]): HTMLElement {
   return h("section", { class: "card" },
     h("h2", {}, leaves.inWords),
     h("p", {}, survey.trust === "local" ? leaves.randomized : `${leaves.shuffled} ${hidden}`),
-    h("ul", { class: "said" }, ...rows),
-    survey.trust === "local" && silent.length > 0 && h("p", { class: "note" }, `${leaves.notDrawn} ${silent.join(" · ")}`));
+    h("ul", { class: "said" }, ...rows));
 }
 
 /** Bytes as hexadecimal digits, 16 to a line. */

@@ -42,8 +42,9 @@ export const german: Texts = {
     readers: "Alle, die die Ergebnisse lesen",
     readersSee: "Zahlen über alle zusammen, mit Rauschen, das jede einzelne Person schützt.",
   },
-  some: (each, all) =>
-    `Ihr Gerät sendet Antworten zu höchstens ${each} von ${all} Teilen der Umfrage. Es wählt sie zufällig, unabhängig von Ihren Antworten.`,
+  some: "Ihr Gerät stellt Ihnen nur einige der Fragen. Es lost sie aus, wenn Sie beginnen.",
+  asked: (asked, all) =>
+    `Ihr Gerät stellt Ihnen ${asked} von ${all} Fragen. Es hat sie ausgelost. Andere bekommen andere Fragen.`,
   before: (count, epsilon) =>
     count === 1
       ? `Dieses Gerät hat hier schon 1 andere Umfrage beantwortet, mit ε = ${epsilon}. Was Umfragen über Sie verraten, summiert sich.`
@@ -122,7 +123,6 @@ export const german: Texts = {
     randomized: "Ihr Gerät hat sie zufällig gezogen. Sie können von Ihren Antworten abweichen.",
     asBytes: "Genau diese Bytes",
     empty: (count) => (count === 1 ? "1 leere Nachricht" : `${count} leere Nachrichten`),
-    notDrawn: "Ihr Gerät sendet nichts zu:",
     times: (count) => `${count} ×`,
     said: "Nachricht",
     between: (low, high) => `${low} bis ${high}`,

@@ -43,8 +43,9 @@ export const english = {
     readers: "Everybody who reads the results",
     readersSee: "Numbers about all people together, with noise that protects each person.",
   },
-  some: (each: number, all: number) =>
-    `Your device sends answers to at most ${each} of ${all} parts of the survey. It chooses them at random, whatever you answer.`,
+  some: "Your device asks you only some of the questions. It draws them at random when you begin.",
+  asked: (asked: number, all: number) =>
+    `Your device asks you ${asked} of ${all} questions. It has drawn them at random. Other people get other questions.`,
   before: (count: number, epsilon: string) =>
     count === 1
       ? `This device has answered 1 other survey here, with ε = ${epsilon}. What surveys reveal about you adds up.`
@@ -124,7 +125,6 @@ export const english = {
     randomized: "Your device has drawn these at random. They may differ from your answers.",
     asBytes: "The very bytes",
     empty: (count: number) => (count === 1 ? "1 empty message" : `${count} empty messages`),
-    notDrawn: "Your device sends nothing about:",
     times: (count: number) => `${count} ×`,
     said: "Message",
     between: (low: string, high: string) => `${low} to ${high}`,

@@ -49,4 +49,4 @@ export function randomizerOf(from: Instructions): Randomizer {
   }
 }
 
-export type { Instructions, Meaning, Message, Randomizer, Value } from "./randomizer.js";
+export type { Blocks, Instructions, Meaning, Message, Randomizer, Value } from "./randomizer.js";

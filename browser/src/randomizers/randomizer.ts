@@ -22,6 +22,12 @@ export type Meaning =
   | { readonly kind: "share"; readonly number: Value }
   | { readonly kind: "report"; readonly numbers: Message };
 
+/** A person answers about `each` of all boxes. After the last box comes the first one. */
+export interface Blocks {
+  readonly boxes: number;
+  readonly each: number;
+}
+
 export interface Randomizer {
   /** The number of integers in every message. */
   readonly columns: number;
@@ -31,8 +37,10 @@ export interface Randomizer {
   readonly domain: bigint | null;
   /** For real numbers: whether it takes all numbers of this range. Its ε is that of such numbers. */
   takes?(least: number, most: number): boolean;
-  /** One person's messages. If they do not fit into `slots`, they are drawn again. */
-  send(value: Value, source: Source, slots: number): Message[];
+  readonly blocks?: Blocks;
+  /** One person's messages. If they do not fit into `slots`, they are drawn again. `first` is the first
+   * box of a block, if the device has drawn it before. */
+  send(value: Value, source: Source, slots: number, first?: number | null): Message[];
   meaning(message: Message): Meaning;
 }
 

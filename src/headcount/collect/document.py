@@ -12,7 +12,7 @@ The guarantee is for all waves together.
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -200,21 +200,27 @@ class Document:
         """The survey with the words of its questions, or None if the document has no questions."""
         return survey_from(self.survey) if "question" in self.survey else None
 
-    def encoded(self, answers: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """One person's answers as the protocols take them, by the ids of questions. Errors do not
-        repeat an answer, since errors may end up in logs.
+    def encoded(
+        self, answers: Mapping[str, Any], asked: Collection[str] | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """One person's answers as the protocols take them, by the ids of questions.
+
+        The questions `asked` must be answered, or all of them by default. Errors do not repeat an
+        answer, since errors may end up in logs.
         """
         tasks = {ask.id: ask.task for ask in self.design.asked}
         if unknown := sorted(set(answers) - set(tasks)):
             raise InvalidValue(
                 f"the survey must have the question that is answered, got {unknown[0]!r}"
             )
-        if missing := [name for name in tasks if name not in answers]:
+        if missing := [name for name in asked or tasks if name not in answers]:
             raise InvalidValue(f"every question must be answered, but {missing[0]!r} is not")
         if self.questions is None:
-            return {name: _encoded(task, answers[name], name) for name, task in tasks.items()}
+            return {name: _encoded(tasks[name], answer, name) for name, answer in answers.items()}
         found: dict[str, NDArray[Any]] = {}
         for one in self.questions.questions:
+            if one.id not in answers:
+                continue
             try:
                 found[one.id] = one.task.encode(one.values([answers[one.id]]))
             except InvalidValue:
