@@ -19,12 +19,16 @@ from devices import Recorded
 from headcount.collect.device import device_data
 from headcount.collect.document import Addresses, Document, canonical
 from headcount.collect.keys import PublicKey
+from headcount.collect.releases import release_of
+from headcount.survey.design import Ask
 from headcount.survey.response import Response, Selection
 from test_collection_vectors import FILE as SEALING
 from test_collection_vectors import seal
 
 FILE = ROOT / "vectors" / "responses-1.json"
 KEY = "07a37cbc142093c8b755dc1b10e86cb426374ad16aa853ed0bdfc0b2b86d1c7c"
+SERVICES = Addresses("https://mix.example", "https://count.example")
+CROWD = hc.Crowd(400)
 TITLE = "Vectors: “ä”, 𝔸 and \\"
 EVERY_KIND = [
     SMOKE,
@@ -66,9 +70,8 @@ def made(
 ) -> Document:
     privacy = {"trust": trust, "noise": noise, "epsilon": epsilon, "delta": delta,
                "least_people": 400}  # fmt: skip
-    places = Addresses("https://mix.example", "https://count.example")
     key = PublicKey(bytes.fromhex(KEY))
-    return document(privacy, questions, key, places, title=TITLE, **about)
+    return document(privacy, questions, key, SERVICES, title=TITLE, **about)
 
 
 def answered(survey: Document, answers: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -307,12 +310,49 @@ def test_browsers_answer_every_survey_that_names_no_protocol() -> None:
     assert verdicts == [["accepted", ""]] * len(surveys)
 
 
-def test_browsers_run_every_protocol_that_a_local_design_may_choose() -> None:
-    survey = made([*EVERY_KIND, PLACES], "local", delta=0, table=TABLE)
-    for ask in survey.design.asks:
-        for name in hc.protocol_names(ask.task, hc.Trust.LOCAL):
-            found = hc.protocol(name, ask.task, hc.Budget(1), hc.Crowd(400))
-            assert device_data(found) is not None, (name, ask.task)
+def offers() -> Iterator[tuple[dict[str, Any], str, str]]:
+    """Every registered protocol with a question that it answers, and its trust model."""
+    for one in (SMOKE, SEX, PLACES, AGE, PARTNERS):
+        task = made([one], "local", delta=0).design.asks[0].task
+        for trust in ("local", "shuffle"):
+            for name in hc.protocol_names(task, hc.Trust(trust)):
+                yield one, name, trust
+
+
+def test_only_protocols_that_browsers_run_are_collected() -> None:
+    """People would send hundreds of messages, or a shuffler would have to open messages."""
+    refused: dict[str, str] = {}
+    for one, name, trust in offers():
+        task = made([one], "local", delta=0).design.asks[0].task
+        budget = hc.Budget(3, 0 if trust == "local" else 1e-3)
+        release = release_of((Ask("a", task),), hc.protocol(name, task, budget, CROWD), CROWD.users)
+        try:
+            Document({}, (release,), budget, PublicKey(bytes.fromhex(KEY)), SERVICES, CROWD.users)
+        except hc.InvalidParameter as error:
+            refused[name] = error.message
+        else:
+            assert device_data(release.protocol) is not None
+    assert all(f"{name} cannot be collected" in said for name, said in refused.items())
+    assert set(refused) == {
+        "shuffle.correlated", "shuffle.correlated-histogram", "shuffle.correlated-sum",
+        "shuffle.correlated-tree", "shuffle.sample-threshold",
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_browsers_answer_every_survey_that_names_a_protocol() -> None:
+    surveys, refused = dict[str, Document](), list[str]()
+    for one, name, trust in offers():
+        capped = name in ("shuffle.correlated", "shuffle.correlated-histogram")
+        asked = {**one, "protocol": name, **({"options": {"max_slots": 16}} if capped else {})}
+        try:
+            surveys[name] = made([asked], trust, delta=0 if trust == "local" else 1e-6)
+        except hc.InvalidParameter as error:
+            refused.append(error.message)
+    assert len(surveys) >= 28
+    assert all("cannot be collected" in said for said in refused)
+    verdicts = in_node("verdict", [[one.data.hex(), one.digest] for one in surveys.values()])
+    assert verdicts == [["accepted", ""]] * len(surveys)
 
 
 # Bad documents --------------------------------------------------------------------------------

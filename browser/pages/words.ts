@@ -55,7 +55,7 @@ export class Words {
       case "sign":
         return `${meaning.plus ? leaves.plus : leaves.minus} ${this.value(release, meaning.value)}`;
       case "share":
-        return leaves.share(this.number(Number(meaning.number)));
+        return leaves.share(meaning.numbers.map((one) => this.number(Number(one))).join(" "));
       case "report":
         return leaves.report(meaning.numbers.map(String).join(" "));
     }

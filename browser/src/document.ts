@@ -167,9 +167,6 @@ function optionalText(value: Json | undefined, what: string): string {
 function releaseOf(row: Json): Release {
   if (!isObject(row)) refuse("must have releases");
   const device = row["device"];
-  if (device === null) {
-    throw new HeadcountError("unsupported", `only Python answers ${String(row["protocol"])}`);
-  }
   if (!isObject(device)) refuse("must have instructions for devices");
   const asks = listOf(row["questions"], "questions in every release", 64);
   const ids = asks.map((ask) => textOf(isObject(ask) ? ask["id"] : null, "the id of a question"));

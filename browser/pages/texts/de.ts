@@ -129,7 +129,7 @@ export const german: Texts = {
     under: (low, high) => `${low} bis unter ${high}`,
     plus: "+1",
     minus: "−1",
-    share: (number) => `die Zufallszahl ${number}`,
+    share: (numbers) => `zufällig: ${numbers}`,
     shareHelp: "Diese Zahlen sehen zufällig aus. Nur ihre Summe mit denen aller anderen hat eine Bedeutung.",
     report: (numbers) => `die zufällige Meldung ${numbers}`,
     reportHelp: "Ihr Gerät hat das zufällig gewählt. Es passt zu vielen Antworten, und Ihre Antwort muss nicht darunter sein.",
@@ -158,7 +158,7 @@ export const german: Texts = {
   errors: {
     title: "Das geht nicht",
     document: "Diese Umfrage lässt sich nicht beantworten: Ihr Dokument ist beschädigt oder nicht das, was die Adresse sagt. Bitte sagen Sie es denen, von denen Sie den Link haben.",
-    unsupported: "Für diese Umfrage braucht es das Programm headcount. Browser können sie nicht beantworten.",
+    unsupported: "Diese Seite ist zu alt für diese Umfrage. Bitte laden Sie sie später neu, oder sagen Sie es denen, von denen Sie den Link haben.",
     answer: "Eine Antwort fehlt oder ist außerhalb der Grenzen. Bitte prüfen Sie Ihre Antworten.",
     answered: "Dieses Gerät hat diese Umfrage schon beantwortet. Eine zweite Antwort würde mehr über Sie verraten als versprochen.",
     unavailable:

@@ -131,7 +131,7 @@ export const english = {
     under: (low: string, high: string) => `${low} to under ${high}`,
     plus: "+1",
     minus: "−1",
-    share: (number: string) => `the random number ${number}`,
+    share: (numbers: string) => `random: ${numbers}`,
     shareHelp: "These numbers look random. Only the sum of everybody’s numbers has a meaning.",
     report: (numbers: string) => `the randomized report ${numbers}`,
     reportHelp: "Your device chose this at random. It fits many answers, and your answer need not be among them.",
@@ -161,7 +161,7 @@ export const english = {
   errors: {
     title: "This does not work",
     document: "This survey cannot be answered: its document is damaged, or it is not what its address says. Please tell whoever sent you the link.",
-    unsupported: "This survey needs the program headcount. Browsers cannot answer it.",
+    unsupported: "This page is too old for this survey. Please load it again later, or tell whoever sent you the link.",
     answer: "An answer is missing or out of range. Please check your answers.",
     answered: "This device has already answered this survey. A second answer would reveal more about you than promised.",
     unavailable:

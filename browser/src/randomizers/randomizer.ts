@@ -1,7 +1,7 @@
 // What all randomizers share. A randomizer turns an encoded answer into messages.
 
 import { refuse } from "../errors.js";
-import type { Source } from "../random.js";
+import { bitLength, type Source } from "../random.js";
 
 export type Value = number | bigint;
 /** A message is one integer, or a row of integers. */
@@ -19,7 +19,7 @@ export type Meaning =
   | { readonly kind: "ranges"; readonly ranges: readonly (readonly [number, number])[] }
   | { readonly kind: "side"; readonly row: boolean; readonly value: number } // of a table
   | { readonly kind: "sign"; readonly plus: boolean; readonly value: number }
-  | { readonly kind: "share"; readonly number: Value }
+  | { readonly kind: "share"; readonly numbers: Message } // random numbers that add up to something
   | { readonly kind: "report"; readonly numbers: Message };
 
 /** A person answers about `each` of all boxes. After the last box comes the first one. */
@@ -123,5 +123,10 @@ export function inner(from: Instructions, name: string): Instructions {
 
 /** The number of bytes of the smallest unsigned integer that holds this number. */
 export function sizeOf(largest: number): number {
-  return largest < 2 ** 8 ? 1 : largest < 2 ** 16 ? 2 : largest < 2 ** 32 ? 4 : 8;
+  return sizeOfBits(bitLength(largest));
+}
+
+/** The number of bytes of the smallest unsigned integer with this many bits. */
+export function sizeOfBits(bits: number): number {
+  return bits <= 8 ? 1 : bits <= 16 ? 2 : bits <= 32 ? 4 : 8;
 }

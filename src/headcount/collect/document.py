@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
 
+from headcount.collect.device import device_data
 from headcount.collect.keys import PublicKey
 from headcount.collect.releases import (
     answers_its_questions,
@@ -37,6 +38,7 @@ from headcount.core.errors import (
     UnreadableData,
 )
 from headcount.core.guarantee import Guarantee
+from headcount.core.protocol import option_names
 from headcount.core.sealing import OVERHEAD, sealed_size
 from headcount.core.table import short
 from headcount.core.task import Task
@@ -162,6 +164,12 @@ class Document:
             raise InvalidParameter(
                 f"{made.name} cannot be collected, since a shuffler cannot withhold rare messages "
                 "that are sealed"
+            )
+        if device_data(made) is None:
+            capped = "max_slots" in option_names(type(made))
+            raise InvalidParameter(
+                f"{made.name} cannot be collected, since browsers cannot run its randomizer",
+                hint="give `max_slots` as an option" if capped else "choose another protocol",
             )
         if made.crowd.users > release.asked:
             raise InvalidParameter(
