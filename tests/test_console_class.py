@@ -2,10 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
@@ -14,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from browsing import check_view, chromium, phone
-from collection import free_port
+from consoles import console
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.client import Respondent, opened
 from headcount.collect.store import opened as store
@@ -34,26 +30,6 @@ id = "nervous"
 text = "Are you nervous <script>alert(1)</script> before exams?"
 kind = "yes-no"
 """
-
-
-@contextmanager
-def console(*arguments: str) -> Iterator[str]:
-    """A console in a process of its own, and the address that it prints."""
-    port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "headcount", "console", "--port", str(port), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        address = process.stdout.readline().removeprefix("open: ").strip()
-        assert address.startswith(f"http://127.0.0.1:{port}/?token=")
-        yield address
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
 
 
 def answered(page: Page, folder: Path, people: range) -> None:

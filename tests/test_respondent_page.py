@@ -232,29 +232,6 @@ def test_incomplete_answers_are_named(device: BrowserContext, running: Service) 
     assert page.evaluate("document.activeElement.closest('fieldset').id") == "question-4"
 
 
-def test_a_keyboard_is_enough(device: BrowserContext, running: Service) -> None:
-    page = opened(device, running)
-    expect(page.get_by_role("button", name="Begin")).to_be_visible()
-
-    def press(*names: str) -> None:
-        for name in names:
-            page.keyboard.press(name)
-
-    press("Tab", "Space", "Tab", "Enter")  # agree, begin
-    expect(page.locator("#question-1")).to_be_visible()
-    press("Tab", "Space")  # yes
-    press("Tab", "ArrowDown")  # male, the second choice
-    press("Tab", "Tab", "Space", "Tab")  # the second box
-    press("Tab", "ArrowRight")
-    press("Tab", "3", "Tab", "Tab", "Enter")  # a number, and check
-    expect(page.get_by_role("heading", name="Your answers")).to_be_focused()
-    expect(page.get_by_text("stimulants")).to_be_visible()
-    press("Tab", "Tab", "Enter")
-    expect(page.get_by_role("heading", name="What leaves your device")).to_be_focused()
-    press("Tab", "Tab", "Enter")
-    thanked(page)
-
-
 @pytest.mark.parametrize(("privacy", "said"), BOXES)
 def test_boxes_are_filled_up(
     browser: Browser, tmp_path: Path, privacy: dict[str, Any], said: Callable[[list[str]], bool]

@@ -69,7 +69,7 @@ function fail(error: unknown, loading: boolean): void {
   const code = error instanceof HeadcountError ? error.code : "refused";
   if (!(error instanceof HeadcountError)) console.error(error);
   const key = loading && code === "unavailable" ? "unreachable" : code;
-  show(() => failure(texts(), texts().errors[key]));
+  show(() => failure(texts(), texts().errors[key], key === "unreachable"));
 }
 
 async function start(): Promise<void> {

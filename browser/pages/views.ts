@@ -234,7 +234,7 @@ function inWords(context: Context, contents: readonly Content[]): HTMLElement {
     const empty = own.length - sent.length;
     const listed = [...counts].sort(([one], [other]) => one.localeCompare(other, undefined, { numeric: true }));
     return h("li", {},
-      h("p", { class: "who" }, words.title(release)),
+      h("p", { class: "who" }, words.title(release, sent)),
       h("ul", { class: "messages" },
         ...listed.map(([text, count]) =>
           h("li", {}, count > 1 && h("span", { class: "times" }, leaves.times(count), " "), text)),
@@ -245,7 +245,8 @@ function inWords(context: Context, contents: readonly Content[]): HTMLElement {
   return h("section", { class: "card" },
     h("h2", {}, leaves.inWords),
     h("p", {}, survey.trust === "local" ? leaves.randomized : `${leaves.shuffled} ${hidden}`),
-    h("ul", { class: "said" }, ...rows));
+    h("ul", { class: "said" }, ...rows),
+    survey.trust === "shuffle" && h("p", { class: "note" }, leaves.emptyHelp));
 }
 
 /** Bytes as hexadecimal digits, 16 to a line. */
@@ -280,8 +281,11 @@ export function already({ survey, texts }: Context): HTMLElement[] {
   ];
 }
 
-export function failure(texts: Texts, sentence: string): HTMLElement[] {
-  return [heading(texts.errors.title), h("p", {}, sentence)];
+/** What went wrong, and a button to load the page again if this may help. */
+export function failure(texts: Texts, sentence: string, again: boolean): HTMLElement[] {
+  const button = h("button", { type: "button", class: "primary", click: () => location.reload() }, texts.reload);
+  const said = [heading(texts.errors.title), h("p", {}, sentence)];
+  return again ? [...said, h("p", { class: "actions" }, button)] : said;
 }
 
 export function heading(text: string): HTMLElement {

@@ -7,6 +7,7 @@ const people = (number: string) => `${number} Personen`;
 export const german: Texts = {
   language: "Deutsch",
   loading: "Die Umfrage wird geladen …",
+  reload: "Noch einmal laden",
   untitled: "Umfrage",
   questions: (count) => (count === 1 ? "1 Frage" : `${count} Fragen`),
   contact: "Kontakt",
@@ -44,7 +45,7 @@ export const german: Texts = {
   },
   some: "Ihr Gerät stellt Ihnen nur einige der Fragen. Es lost sie aus, wenn Sie beginnen.",
   asked: (asked, all) =>
-    `Ihr Gerät stellt Ihnen ${asked} von ${all} Fragen. Es hat sie ausgelost. Andere bekommen andere Fragen.`,
+    `Ihr Gerät stellt Ihnen ${asked} von ${all} Fragen, die es ausgelost hat. Andere bekommen andere Fragen.`,
   before: (count, epsilon) =>
     count === 1
       ? `Dieses Gerät hat hier schon 1 andere Umfrage beantwortet, mit ε = ${epsilon}. Was Umfragen über Sie verraten, summiert sich.`
@@ -93,6 +94,7 @@ export const german: Texts = {
   any: "Wählen Sie beliebig viele oder keine.",
   range: (low, high, whole) => `${whole ? "Eine ganze Zahl" : "Eine Zahl"} von ${low} bis ${high}`,
   missing: "Bitte beantworten Sie diese Frage.",
+  missingOptional: "Bitte beantworten Sie diese Frage, oder wählen Sie „Das möchte ich nicht beantworten“.",
   tooMany: (count) => `Bitte wählen Sie höchstens ${count}.`,
   wrongNumber: (low, high, whole) => `Bitte geben Sie eine ${whole ? "ganze " : ""}Zahl von ${low} bis ${high} ein.`,
   problems: (count) => (count === 1 ? "Eine Frage ist noch offen:" : `${count} Fragen sind noch offen:`),
@@ -123,6 +125,7 @@ export const german: Texts = {
     randomized: "Ihr Gerät hat sie zufällig gezogen. Sie können von Ihren Antworten abweichen.",
     asBytes: "Genau diese Bytes",
     empty: (count) => (count === 1 ? "1 leere Nachricht" : `${count} leere Nachrichten`),
+    emptyHelp: "Leere Nachrichten sorgen dafür, dass alle gleich viele Nachrichten senden.",
     times: (count) => `${count} ×`,
     said: "Nachricht",
     between: (low, high) => `${low} bis ${high}`,

@@ -7,6 +7,7 @@ const people = (number: string) => `${number} people`;
 export const english = {
   language: "English",
   loading: "Loading the survey …",
+  reload: "Load again",
   untitled: "Survey",
   questions: (count: number) => (count === 1 ? "1 question" : `${count} questions`),
   contact: "Contact",
@@ -45,7 +46,7 @@ export const english = {
   },
   some: "Your device asks you only some of the questions. It draws them at random when you begin.",
   asked: (asked: number, all: number) =>
-    `Your device asks you ${asked} of ${all} questions. It has drawn them at random. Other people get other questions.`,
+    `Your device asks you ${asked} of ${all} questions, drawn at random. Other people get other questions.`,
   before: (count: number, epsilon: string) =>
     count === 1
       ? `This device has answered 1 other survey here, with ε = ${epsilon}. What surveys reveal about you adds up.`
@@ -92,6 +93,7 @@ export const english = {
   range: (low: string, high: string, whole: boolean) =>
     `${whole ? "A whole number" : "A number"} from ${low} to ${high}`,
   missing: "Please answer this question.",
+  missingOptional: "Please answer this question, or choose “I prefer not to answer”.",
   tooMany: (count: number) => `Please choose at most ${count}.`,
   wrongNumber: (low: string, high: string, whole: boolean) =>
     `Please enter a ${whole ? "whole " : ""}number from ${low} to ${high}.`,
@@ -125,6 +127,7 @@ export const english = {
     randomized: "Your device has drawn these at random. They may differ from your answers.",
     asBytes: "The very bytes",
     empty: (count: number) => (count === 1 ? "1 empty message" : `${count} empty messages`),
+    emptyHelp: "Empty messages make the number of messages the same for everybody.",
     times: (count: number) => `${count} ×`,
     said: "Message",
     between: (low: string, high: string) => `${low} to ${high}`,
