@@ -64,7 +64,7 @@ compiler:
 	{ echo "The slow tests need a C compiler: install Debian's packages 'gcc' and 'libc6-dev'" >&2; \
 	exit 1; }
 
-bench: .venv/bench ## Compare speed with peers, and write docs/benchmarks.md
+bench: .venv/bench browser chromium ## Compare speed with peers, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks
 
 figures: .venv/dev ## Simulate how the errors of densities fall, and write docs/densities.md

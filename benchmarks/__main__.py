@@ -64,6 +64,10 @@ include the price of both. Whatever Headcount is compared with is called the pee
   estimating, in real processes on one machine. It is compared with a limit. So is the largest
   memory of each service with its processes. If people add the noise, they send more messages, and
   the time grows in proportion.
+- *slow phone*: the page on which people answer, in Chromium. It emulates a network with 1.6 Mbit/s
+  and a round trip of 150 ms, and a processor that is four times slower. The first question is shown
+  after the page has checked the document and the person has agreed. The time that a person takes to
+  read and to click is not counted. The noise of 12 answers is drawn and each message is sealed.
 - *random bytes*: the source of random bytes, compared with the bare cipher. A ratio of 1 is the
   speed of the cipher.
 

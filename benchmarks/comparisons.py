@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 import headcount as hc
-from benchmarks import collection, oracles, peers, real_data, tables
+from benchmarks import collection, oracles, pages, peers, real_data, tables
 from benchmarks.comparison import Comparison
 from benchmarks.stopwatch import race, seconds
 from headcount.randomness.draws import bernoulli
@@ -232,4 +232,5 @@ SECTIONS: dict[str, Callable[[], Iterator[Comparison]]] = {
     "simulations": simulations,
     "keystream": keystream,
     "collection": collection.collection,
+    "pages": pages.pages,
 }

@@ -14,8 +14,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+PATIENCE = 120_000  # milliseconds that a test waits for anything, since machines may be busy
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "browser"
 _SWITCHES = [
@@ -28,6 +29,7 @@ _SWITCHES = [
     "--disable-component-update",
     "--disable-sync",
 ]
+expect.set_options(timeout=PATIENCE)
 
 
 @cache
@@ -52,11 +54,23 @@ def chromium() -> Iterator[Browser]:
     with sync_playwright() as running:
         path = shutil.which("chromium")
         assert path is not None, "run `make chromium` first"
-        found = running.chromium.launch(executable_path=path, args=_SWITCHES)
+        found = running.chromium.launch(executable_path=path, args=_SWITCHES, timeout=PATIENCE)
         try:
             yield found
         finally:
             found.close()
+
+
+@contextmanager
+def phone(browser: Browser, *, width: int = 375, **settings: Any) -> Iterator[BrowserContext]:
+    """A device of its own, which remembers nothing. It is a phone, or wider."""
+    told = {"locale": "en-US", "viewport": {"width": width, "height": 740}, **settings}
+    made = browser.new_context(**told)
+    made.set_default_timeout(PATIENCE)
+    try:
+        yield made
+    finally:
+        made.close()
 
 
 @contextmanager
@@ -137,3 +151,9 @@ def serious(page: Page) -> list[str]:
         for one in found
         if one["impact"] in ("serious", "critical")
     ]
+
+
+def check_view(page: Page) -> None:
+    """A page is accessible, and no wider than the screen."""
+    assert serious(page) == [], page.url
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url

@@ -79,6 +79,9 @@ CASES = (
     Case("shuffle.split-and-mix", hc.Mean(-3, 50, whole=True), 1, (-3, 17), 19),
     Case("shuffle.split-and-mix", hc.Mean(0, 1e3), 1, (1 / 3, 999.9), 19),
     Case("shuffle.split-and-mix", hc.Mean(0, 1e3), 1, (1 / 3,), 19, (("precision", 1_000_000),)),
+    Case("shuffle.split-and-mix", hc.Histogram(4), 3, (0, 3), 19),
+    Case("shuffle.split-and-mix", hc.Histogram(3), 3, (1,), 19, (("sharing", "buckets"),)),
+    Case("shuffle.hashed-histogram", hc.Histogram(300), 1, (0, 299)),
     Case("shuffle.correlated", hc.Count(), 1, (0, 1), options=(("max_slots", 16),), slow=True),
     Case(
         "shuffle.correlated-histogram",

@@ -6,7 +6,6 @@ the same bytes in Python, Chromium and Node. Bad documents are refused by all of
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,110 +13,36 @@ import pytest
 from playwright.sync_api import Page
 
 import headcount as hc
+from asked import AGE, DRINK, PARTNERS, PLACES, SEX, SMOKE, document, question
 from browsing import ROOT, chromium, harness_page, in_browser, in_node
 from devices import Recorded
 from headcount.collect.device import device_data
 from headcount.collect.document import Addresses, Document, canonical
 from headcount.collect.keys import PublicKey
-from headcount.survey.file import survey_from
-from headcount.survey.response import Response
+from headcount.collect.releases import release_of
+from headcount.survey.design import Ask
+from headcount.survey.response import Response, Selection
 from test_collection_vectors import FILE as SEALING
 from test_collection_vectors import seal
 
 FILE = ROOT / "vectors" / "responses-1.json"
 KEY = "07a37cbc142093c8b755dc1b10e86cb426374ad16aa853ed0bdfc0b2b86d1c7c"
-PRIVACY = """
-title = "Vectors: “ä”, 𝔸 and \\\\"
-[privacy]
-trust = "{trust}"
-noise = "{noise}"
-epsilon = {epsilon}
-delta = {delta}
-least_people = 400
-"""
-EVERY_KIND = """
-[[question]]
-id = "smoke"
-text = "Do you smoke?"
-kind = "yes-no"
-[[question]]
-id = "drink"
-text = "Do you drink?"
-kind = "yes-no"
-[[question]]
-id = "sex"
-text = "What is your sex?"
-kind = "choice"
-choices = ["female", "male", "other"]
-optional = true
-[[question]]
-id = "sleep"
-text = "How do you sleep?"
-kind = "scale"
-low = -2
-high = 2
-[[question]]
-id = "age"
-text = "How old are you?"
-kind = "number"
-low = 18
-high = 99.5
-[[question]]
-id = "partners"
-text = "How many partners?"
-kind = "number"
-low = 0
-high = 9
-whole = true
-want = ["mean", "quantiles"]
-optional = true
-[[question]]
-id = "rent"
-text = "What is your rent?"
-kind = "number"
-low = 0
-high = 2000.1
-want = ["quantiles"]
-cells = 16
-[[table]]
-of = ["sex", "smoke"]
-"""
-SEVERAL = """
-[[question]]
-id = "drugs"
-text = "Which of these?"
-kind = "several"
-choices = ["cannabis", "stimulants", "opioids", "other"]
-at_most = 2
-optional = true
-"""
-PLACES = f"""
-[[question]]
-id = "places"
-text = "Where have you been?"
-kind = "several"
-choices = {[f"place {number}" for number in range(20)]}
-at_most = 2
-"""
-SMALL = """
-[[question]]
-id = "smoke"
-text = "Do you smoke?"
-kind = "yes-no"
-[[question]]
-id = "sex"
-text = "What is your sex?"
-kind = "choice"
-choices = ["female", "male", "other"]
-"""
-NUMBER = """
-[[question]]
-id = "age"
-text = "How old are you?"
-kind = "number"
-low = 18
-high = 99.5
-"""
+SERVICES = Addresses("https://mix.example", "https://count.example")
+CROWD = hc.Crowd(400)
+TITLE = "Vectors: “ä”, 𝔸 and \\"
+EVERY_KIND = [
+    SMOKE,
+    DRINK,
+    {**SEX, "optional": True},
+    question("sleep", "How do you sleep?", "scale", low=-2, high=2),
+    AGE,
+    {**PARTNERS, "text": "How many partners?", "want": ["mean", "quantiles"]},
+    question("rent", "What is your rent?", "number",
+             low=0, high=2000.1, want=["quantiles"], cells=16),
+    question("drugs", "Which of these?", "several",
+             choices=["cannabis", "stimulants", "opioids", "other"], at_most=2, optional=True),
+]  # fmt: skip
+TABLE = [{"of": ["sex", "smoke"]}]
 EPSILONS = (0.3, 1, 3, 8)
 ANSWERS: list[dict[str, Any]] = [
     {"smoke": True, "drink": False, "sex": "other", "sleep": -2, "age": 33.3, "partners": 9,
@@ -136,19 +61,29 @@ def page() -> Iterator[Page]:
 
 
 def made(
-    questions: str, trust: str, noise: str = "people", delta: str = "1e-6", epsilon: float = 3
+    questions: list[dict[str, Any]],
+    trust: str,
+    noise: str = "people",
+    delta: float = 1e-6,
+    epsilon: float = 3,
+    **about: Any,
 ) -> Document:
-    text = PRIVACY.format(trust=trust, noise=noise, delta=delta, epsilon=epsilon) + questions
-    survey = survey_from(tomllib.loads(text))
-    places = Addresses("https://mix.example", "https://count.example")
-    return Document.of(survey, PublicKey(bytes.fromhex(KEY)), places)
+    privacy = {"trust": trust, "noise": noise, "epsilon": epsilon, "delta": delta,
+               "least_people": 400}  # fmt: skip
+    key = PublicKey(bytes.fromhex(KEY))
+    return document(privacy, questions, key, SERVICES, title=TITLE, **about)
 
 
 def answered(survey: Document, answers: dict[str, Any], seed: int) -> dict[str, Any]:
-    """One vector: what follows from answers and random bytes."""
-    asked = {name: answers[name] for name in (ask.id for ask in survey.design.asked)}
+    """One vector: what follows from answers and random bytes. Only the answers to the questions
+    that the device has drawn are needed.
+    """
     source = Recorded(seed)
-    sent = Response.of(survey.design, survey.encoded(asked), source).messages
+    selection = Selection.drawn(survey.design, source)
+    asked = selection.questions(survey.design)
+    given = {name: answers[name] for name in asked}
+    encoded = survey.encoded(given, asked)
+    sent = Response.of(survey.design, encoded, source, selection).messages
     contents = [survey.envelope.packed(one.release, one.payload) for one in sent]
     keys = [hashlib.sha256(f"{seed} {at}".encode()).digest() for at in range(len(sent))]
     sealed = [
@@ -156,7 +91,8 @@ def answered(survey: Document, answers: dict[str, Any], seed: int) -> dict[str, 
         for key, content in zip(keys, contents, strict=True)
     ]
     return {
-        "answers": asked,
+        "asked": list(asked),
+        "answers": given,
         "random": source.data.hex(),
         "contents": [content.hex() for content in contents],
         "ephemeral": [key.hex() for key in keys],
@@ -167,10 +103,11 @@ def answered(survey: Document, answers: dict[str, Any], seed: int) -> dict[str, 
 
 def good() -> list[dict[str, Any]]:
     surveys = [
-        made(EVERY_KIND + SEVERAL, "shuffle"),
-        made(EVERY_KIND + SEVERAL, "shuffle", "shuffler"),
-        made(EVERY_KIND + SEVERAL, "local", delta="0"),
-        made(PLACES, "local", delta="0"),
+        made(EVERY_KIND, "shuffle", table=TABLE),
+        made(EVERY_KIND, "shuffle", "shuffler", table=TABLE),
+        made(EVERY_KIND, "local", delta=0, table=TABLE),
+        made([PLACES], "local", delta=0),
+        made([SMOKE, DRINK, {**SEX, "optional": True}], "local", delta=0, epsilon=0.5),
     ]
     return [
         {
@@ -203,9 +140,9 @@ def told_more(weights: list[str]) -> list[str]:
 
 def bad() -> dict[str, bytes]:
     """Documents that every client must refuse. They differ from a good one in one respect."""
-    data = made(SMALL, "local", delta="0").data
-    number = made(NUMBER, "local", delta="0").data
-    places = made(PLACES, "local", delta="0").data
+    data = made([SMOKE, SEX], "local", delta=0).data
+    number = made([AGE], "local", delta=0).data
+    places = made([PLACES], "local", delta=0).data
     weights = ("releases", 0, "device", "weights")
     less: Callable[[float], float] = lambda value: value * 0.9  # noqa: E731
     device = json.loads(number)["releases"][0]["device"]
@@ -301,7 +238,11 @@ def calls() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Every response of the file: the arguments of `whole`, and what it must return."""
     for one in stored()["good"]:
         for response in one["responses"]:
-            wanted = {"contents": response["contents"], "used": len(response["random"]) // 2}
+            wanted = {
+                "asked": response["asked"],
+                "contents": response["contents"],
+                "used": len(response["random"]) // 2,
+            }
             document = one["document"].encode().hex()
             yield {"document": document, "digest": one["digest"], **response}, wanted
 
@@ -354,19 +295,13 @@ def test_single_messages_are_sealed_alike(page: Page) -> None:
 # Designs --------------------------------------------------------------------------------------
 
 
-def alone(questions: str) -> list[str]:
-    """Each of these questions as a survey of its own, without tables."""
-    parts = questions.replace("[[table]]", "[[question]][[table]]").split("[[question]]")[1:]
-    return ["[[question]]" + part for part in parts if not part.startswith("[[table]]")]
-
-
 def test_browsers_answer_every_survey_that_names_no_protocol() -> None:
     """In both trust models, with both kinds of noise, for every kind of question."""
-    every = alone(EVERY_KIND + SEVERAL + PLACES)
+    every = [*EVERY_KIND, PLACES]
     local = [
-        made(one, "local", delta="0", epsilon=epsilon) for one in every for epsilon in EPSILONS
+        made([one], "local", delta=0, epsilon=epsilon) for one in every for epsilon in EPSILONS
     ]
-    shuffled = [made(one, "shuffle", noise) for one in every for noise in ("people", "shuffler")]
+    shuffled = [made([one], "shuffle", noise) for one in every for noise in ("people", "shuffler")]
     whole = [Document.from_bytes(one["document"].encode()) for one in stored()["good"]]
     surveys = [*local, *shuffled, *whole]
     releases = [one for survey in surveys for one in json.loads(survey.data)["releases"]]
@@ -375,12 +310,49 @@ def test_browsers_answer_every_survey_that_names_no_protocol() -> None:
     assert verdicts == [["accepted", ""]] * len(surveys)
 
 
-def test_browsers_run_every_protocol_that_a_local_design_may_choose() -> None:
-    survey = made(EVERY_KIND + SEVERAL + PLACES, "local", delta="0")
-    for ask in survey.design.asks:
-        for name in hc.protocol_names(ask.task, hc.Trust.LOCAL):
-            found = hc.protocol(name, ask.task, hc.Budget(1), hc.Crowd(400))
-            assert device_data(found) is not None, (name, ask.task)
+def offers() -> Iterator[tuple[dict[str, Any], str, str]]:
+    """Every registered protocol with a question that it answers, and its trust model."""
+    for one in (SMOKE, SEX, PLACES, AGE, PARTNERS):
+        task = made([one], "local", delta=0).design.asks[0].task
+        for trust in ("local", "shuffle"):
+            for name in hc.protocol_names(task, hc.Trust(trust)):
+                yield one, name, trust
+
+
+def test_only_protocols_that_browsers_run_are_collected() -> None:
+    """People would send hundreds of messages, or a shuffler would have to open messages."""
+    refused: dict[str, str] = {}
+    for one, name, trust in offers():
+        task = made([one], "local", delta=0).design.asks[0].task
+        budget = hc.Budget(3, 0 if trust == "local" else 1e-3)
+        release = release_of((Ask("a", task),), hc.protocol(name, task, budget, CROWD), CROWD.users)
+        try:
+            Document({}, (release,), budget, PublicKey(bytes.fromhex(KEY)), SERVICES, CROWD.users)
+        except hc.InvalidParameter as error:
+            refused[name] = error.message
+        else:
+            assert device_data(release.protocol) is not None
+    assert all(f"{name} cannot be collected" in said for name, said in refused.items())
+    assert set(refused) == {
+        "shuffle.correlated", "shuffle.correlated-histogram", "shuffle.correlated-sum",
+        "shuffle.correlated-tree", "shuffle.sample-threshold",
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_browsers_answer_every_survey_that_names_a_protocol() -> None:
+    surveys, refused = dict[str, Document](), list[str]()
+    for one, name, trust in offers():
+        capped = name in ("shuffle.correlated", "shuffle.correlated-histogram")
+        asked = {**one, "protocol": name, **({"options": {"max_slots": 16}} if capped else {})}
+        try:
+            surveys[name] = made([asked], trust, delta=0 if trust == "local" else 1e-6)
+        except hc.InvalidParameter as error:
+            refused.append(error.message)
+    assert len(surveys) >= 28
+    assert all("cannot be collected" in said for said in refused)
+    verdicts = in_node("verdict", [[one.data.hex(), one.digest] for one in surveys.values()])
+    assert verdicts == [["accepted", ""]] * len(surveys)
 
 
 # Bad documents --------------------------------------------------------------------------------

@@ -202,7 +202,7 @@ def test_contents_that_no_device_makes_are_refused(place: int) -> None:
 
 def test_dummies_look_like_messages(tmp_path: Path) -> None:
     """Everybody sends the same number of bytes, and dummies are marked inside the seal only."""
-    made = hc.protocol("shuffle.correlated", hc.Count(), hc.Budget(2, 1e-2), hc.Crowd(30))
+    made = hc.protocol("shuffle.fake-users", hc.Histogram(2), hc.Budget(2, 1e-2), hc.Crowd(30))
     survey = document(tmp_path, {"a": made}, least_people=30)
     assert survey.messages > 1
     sent = [Sent(survey.digest, response(survey, {"a": 1}, SOURCE)) for _ in range(30)]

@@ -222,7 +222,7 @@ def test_every_reply_has_the_same_strict_policy(
     replies = [
         *(inside.request(method, path) for method, path in ADDRESSES),
         *(inside.get(f"/static/{name}") for name in (
-            "page.css", "respond.css", "console.css", "console.js", "icon.svg", "app.py")),
+            "page.css", "base.css", "console.css", "console.js", "icon.svg", "app.py")),
         inside.get("/nowhere"),
         inside.delete("/"),
         post(inside, "/new", name="", text=""),
@@ -294,6 +294,15 @@ def test_a_margin_that_is_out_of_reach_is_refused_in_words(
     assert page.status_code == 400
     assert "must be possible" in page.text
     assert "Open in class mode" in page.text  # the plan of the file is still shown
+
+
+def test_what_would_be_possible_is_said_in_words_of_the_file(
+    inside: httpx.Client, place: Path
+) -> None:
+    number = '[[question]]\nid = "age"\ntext = "?"\nkind = "number"\nlow = 0\nhigh = 9\n'
+    text = SURVEY.replace('"local"', '"shuffle"\ndelta = 1e-3').replace("= 25", "= 12") + number
+    (place / "habits.toml").write_text(text)
+    assert "Fix: least_people = 19" in check_harmless(inside.get("/surveys/habits").text).texts
 
 
 def test_a_survey_is_written_from_the_example(inside: httpx.Client, place: Path) -> None:

@@ -2,10 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
@@ -13,8 +9,8 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from browsing import chromium, serious
-from collection import free_port
+from browsing import check_view, chromium, phone
+from consoles import console
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.client import Respondent, opened
 from headcount.collect.store import opened as store
@@ -36,26 +32,6 @@ kind = "yes-no"
 """
 
 
-@contextmanager
-def console(*arguments: str) -> Iterator[str]:
-    """A console in a process of its own, and the address that it prints."""
-    port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "headcount", "console", "--port", str(port), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        address = process.stdout.readline().removeprefix("open: ").strip()
-        assert address.startswith(f"http://127.0.0.1:{port}/?token=")
-        yield address
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
-
-
 def answered(page: Page, folder: Path, people: range) -> None:
     """Every fifth person is not nervous."""
     document = opened(page.locator("main a").first.inner_text().rstrip("/"))
@@ -70,18 +46,17 @@ def check_looks(page: Page, *paths: str) -> None:
     browser = page.context.browser
     assert browser is not None
     for width in (375, 1280):
-        device = browser.new_context(
-            viewport={"width": width, "height": 740},
+        with phone(
+            browser,
+            width=width,
             color_scheme="dark" if width == 375 else "light",
             storage_state=page.context.storage_state(),
             bypass_csp=True,  # otherwise axe could not be loaded
-        )
-        shown = device.new_page()
-        for path in paths:
-            shown.goto(urljoin(page.url, path))
-            assert serious(shown) == [], path
-            assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
-        device.close()
+        ) as device:
+            shown = device.new_page()
+            for path in paths:
+                shown.goto(urljoin(page.url, path))
+                check_view(shown)
 
 
 @pytest.mark.slow
@@ -115,7 +90,7 @@ def test_a_class_answers_and_sees_the_result(tmp_path: Path) -> None:
         expect(page.locator("#minimum")).to_have_class("note")
         page.get_by_role("button", name="Close and show the result").focus()
         page.keyboard.press("Enter")
-        expect(page.get_by_text("What was promised")).to_be_visible(timeout=30_000)
+        expect(page.get_by_text("What was promised")).to_be_visible()
 
         pair = tmp_path / "nerves.rounds" / "1"
         found = Analyzer(store(str(pair / "analyzer" / "analyzer.db")), None)
@@ -157,7 +132,7 @@ def test_an_open_round_goes_on_after_the_console_was_stopped(tmp_path: Path) -> 
                     check_looks(page, *paths)
                 else:
                     page.get_by_role("button", name="Close and show the result").click()
-                    expect(page.get_by_text("What was promised")).to_be_visible(timeout=30_000)
+                    expect(page.get_by_text("What was promised")).to_be_visible()
                     check_looks(page, page.url)
         # The next round begins at 0.
         with console("--class", str(tmp_path / "nerves.toml")) as address:

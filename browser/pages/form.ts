@@ -32,7 +32,10 @@ export class Form {
       "form",
       {
         novalidate: true,
-        input: () => changed(this.answers),
+        input: () => {
+          changed(this.answers);
+          if (!this.summary.hidden) this.summarize();
+        },
         submit: (event) => {
           event.preventDefault();
           changed(this.answers);
@@ -54,12 +57,19 @@ export class Form {
 
   /** Whether all answers are complete. Otherwise, problems are shown. */
   private complete(): boolean {
-    const problems: Field[] = [];
     for (const one of this.fields) {
       const found = one.read();
       one.show("problem" in found ? found.problem : "");
-      if ("problem" in found) problems.push(one);
     }
+    if (this.summarize()) return true;
+    this.summary.focus();
+    this.summary.scrollIntoView({ block: "center" });
+    return false;
+  }
+
+  /** List the questions whose answers are not complete, and return whether there are none. */
+  private summarize(): boolean {
+    const problems = this.fields.filter((one) => "problem" in one.read());
     this.summary.hidden = !problems.length;
     this.summary.replaceChildren(
       h("p", {}, this.texts.problems(problems.length)),
@@ -76,10 +86,7 @@ export class Form {
         }),
       ),
     );
-    if (!problems.length) return true;
-    this.summary.focus();
-    this.summary.scrollIntoView({ block: "center" });
-    return false;
+    return !problems.length;
   }
 }
 
@@ -122,6 +129,10 @@ function field(
   };
   element.addEventListener("input", () => show(""));
   return { question, element, read: made.read, show };
+}
+
+function missing(question: Question, texts: Texts): string {
+  return question.optional ? texts.missingOptional : texts.missing;
 }
 
 interface Fields {
@@ -172,7 +183,7 @@ function oneOf(
     elements: options.map((one) => one.element),
     read() {
       const chosen = options.find((one) => one.input.checked);
-      return chosen ? { answer: chosen.value } : { problem: texts.missing };
+      return chosen ? { answer: chosen.value } : { problem: missing(question, texts) };
     },
   };
 }
@@ -247,7 +258,7 @@ function numberIn(
     read() {
       if (none?.input.checked) return { answer: null };
       const answer = input.valueAsNumber;
-      if (input.value === "" && input.validity.valid) return { problem: texts.missing };
+      if (input.value === "" && input.validity.valid) return { problem: missing(question, texts) };
       const fits = answer >= low && answer <= high && (!whole || Number.isInteger(answer));
       return fits ? { answer } : { problem: texts.wrongNumber(number(low), number(high), whole) };
     },

@@ -3,13 +3,13 @@
 import { Respondent } from "../src/client.js";
 import { fetched, surveyOf } from "../src/document.js";
 import { HeadcountError } from "../src/errors.js";
-import type { Answers } from "../src/questions.js";
+import type { Answers, Question } from "../src/questions.js";
 import type { Content } from "../src/response.js";
 import { h } from "./dom.js";
 import { Form } from "./form.js";
 import { boundIn, numberIn } from "./numbers.js";
 import { LANGUAGES, preferred } from "./texts/index.js";
-import { already, failure, heading, introduction, leaving, receipt, review, type Context } from "./views.js";
+import { already, failure, introduction, leaving, questions, receipt, review, type Context } from "./views.js";
 import { Words } from "./words.js";
 
 const place = document.getElementById("page")!;
@@ -69,7 +69,7 @@ function fail(error: unknown, loading: boolean): void {
   const code = error instanceof HeadcountError ? error.code : "refused";
   if (!(error instanceof HeadcountError)) console.error(error);
   const key = loading && code === "unavailable" ? "unreachable" : code;
-  show(() => failure(texts(), texts().errors[key]));
+  show(() => failure(texts(), texts().errors[key], key === "unreachable"));
 }
 
 async function start(): Promise<void> {
@@ -86,6 +86,7 @@ async function start(): Promise<void> {
 
 class Page {
   private answers: Answers = {};
+  private questions: readonly Question[] = [];
 
   constructor(
     private readonly respondent: Respondent,
@@ -103,22 +104,32 @@ class Page {
     else if (state === "sealed") await this.leave(null);
     else {
       const before = await this.respondent.before();
-      show(() => introduction(this.context(), before, this.code, (code) => this.ask(code)), { focus: false });
+      const agreed = (code: string) => void this.agree(code);
+      show(() => introduction(this.context(), before, this.code, agreed), { focus: false });
     }
   }
 
-  private ask(code: string): void {
+  /** After consent, the device draws which questions it asks, and keeps what it has drawn. */
+  private async agree(code: string): Promise<void> {
     this.code = code;
+    try {
+      this.questions = await this.respondent.questions();
+      this.ask();
+    } catch (error) {
+      fail(error, false);
+    }
+  }
+
+  private ask(): void {
     show(() => {
-      const { survey } = this.respondent;
       const changed = (answers: Answers) => (this.answers = answers);
-      const form = new Form(survey.questions, texts(), number, this.answers, changed, () => this.check());
-      return [heading(survey.title || texts().untitled), form.element];
+      const form = new Form(this.questions, texts(), number, this.answers, changed, () => this.check());
+      return questions(this.context(), this.questions, form.element);
     });
   }
 
   private check(): void {
-    show(() => review(this.context(), this.answers, () => this.ask(this.code), () => void this.seal()));
+    show(() => review(this.context(), this.questions, this.answers, () => this.ask(), () => void this.seal()));
   }
 
   private async seal(): Promise<void> {

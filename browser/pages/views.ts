@@ -1,8 +1,8 @@
 // The views of the page: before the questions, review, what leaves the device, and the receipt.
 
 import type { Survey } from "../src/document.js";
-import type { Answers } from "../src/questions.js";
-import type { Content } from "../src/response.js";
+import type { Answers, Question } from "../src/questions.js";
+import { asksSome, type Content } from "../src/response.js";
 import type { Kept } from "../src/store.js";
 import { facts, h, paragraphs } from "./dom.js";
 import type { Texts } from "./texts/index.js";
@@ -72,6 +72,7 @@ export function introduction(
     heading(survey.title || texts.untitled),
     ...paragraphs(survey.introduction),
     h("p", { class: "note" }, texts.questions(survey.questions.length), survey.contact && ` · ${texts.contact}: ${survey.contact}`),
+    asksSome(survey) && h("p", { class: "note" }, texts.some),
     h("section", { class: "card" },
       h("h2", {}, promise.title),
       h("p", {}, survey.trust === "local" ? promise.local : promise.shuffle),
@@ -91,7 +92,17 @@ export function introduction(
       ),
     ),
     details(context),
-  ];
+  ].filter((one): one is HTMLElement => one !== false);
+}
+
+/** The questions that this device asks, in their form. */
+export function questions({ survey, texts }: Context, asked: readonly Question[], form: HTMLElement): HTMLElement[] {
+  const all = survey.questions.length;
+  return [
+    heading(survey.title || texts.untitled),
+    asked.length < all && h("p", {}, texts.asked(asked.length, all)),
+    form,
+  ].filter((one): one is HTMLElement => one !== false);
 }
 
 /** A field for the invitation code. */
@@ -126,7 +137,6 @@ function whoSees({ survey, texts, number, bound }: Context): HTMLElement {
     h("p", {}, survey.trust === "local"
       ? promise.relyLocal
       : promise.relyShuffle(number(survey.leastPeople), survey.noise === "shuffler")),
-    survey.releasesEach < survey.releases.length && h("p", {}, texts.some(survey.releasesEach, survey.releases.length)),
   );
 }
 
@@ -152,13 +162,18 @@ function details({ survey, texts, number, bound }: Context): HTMLElement {
   );
 }
 
-export function review(context: Context, answers: Answers, change: () => void, seal: () => void): HTMLElement[] {
-  const { survey, texts, words } = context;
+export function review(
+  { texts, words }: Context,
+  asked: readonly Question[],
+  answers: Answers,
+  change: () => void,
+  seal: () => void,
+): HTMLElement[] {
   return [
     heading(texts.review.title),
     h("p", {}, texts.review.text),
     h("section", { class: "card" },
-      facts(survey.questions.map((one) => [one.text, words.answer(one, answers[one.id] ?? null)]))),
+      facts(asked.map((one) => [one.text, words.answer(one, answers[one.id] ?? null)]))),
     h("p", { class: "actions" },
       h("button", { type: "button", click: change }, texts.review.change),
       h("button", { type: "button", class: "primary", click: seal }, texts.review.seal)),
@@ -203,8 +218,6 @@ export function leaving(
 function inWords(context: Context, contents: readonly Content[]): HTMLElement {
   const { survey, texts, words } = context;
   const { leaves } = texts;
-  const about = new Set(contents.flatMap((one) => (one.meaning ? survey.releases[one.release]!.of : [])));
-  const silent = survey.questions.filter((one) => !about.has(one.id)).map((one) => one.text);
   const rows = survey.releases.map((release, number) => {
     const own = contents.filter((one) => one.release === number);
     const sent = own.flatMap((one) => (one.meaning ? [one.meaning] : []));
@@ -221,7 +234,7 @@ function inWords(context: Context, contents: readonly Content[]): HTMLElement {
     const empty = own.length - sent.length;
     const listed = [...counts].sort(([one], [other]) => one.localeCompare(other, undefined, { numeric: true }));
     return h("li", {},
-      h("p", { class: "who" }, words.title(release)),
+      h("p", { class: "who" }, words.title(release, sent)),
       h("ul", { class: "messages" },
         ...listed.map(([text, count]) =>
           h("li", {}, count > 1 && h("span", { class: "times" }, leaves.times(count), " "), text)),
@@ -233,7 +246,7 @@ function inWords(context: Context, contents: readonly Content[]): HTMLElement {
     h("h2", {}, leaves.inWords),
     h("p", {}, survey.trust === "local" ? leaves.randomized : `${leaves.shuffled} ${hidden}`),
     h("ul", { class: "said" }, ...rows),
-    survey.trust === "local" && silent.length > 0 && h("p", { class: "note" }, `${leaves.notDrawn} ${silent.join(" · ")}`));
+    survey.trust === "shuffle" && h("p", { class: "note" }, leaves.emptyHelp));
 }
 
 /** Bytes as hexadecimal digits, 16 to a line. */
@@ -268,8 +281,11 @@ export function already({ survey, texts }: Context): HTMLElement[] {
   ];
 }
 
-export function failure(texts: Texts, sentence: string): HTMLElement[] {
-  return [heading(texts.errors.title), h("p", {}, sentence)];
+/** What went wrong, and a button to load the page again if this may help. */
+export function failure(texts: Texts, sentence: string, again: boolean): HTMLElement[] {
+  const button = h("button", { type: "button", class: "primary", click: () => location.reload() }, texts.reload);
+  const said = [heading(texts.errors.title), h("p", {}, sentence)];
+  return again ? [...said, h("p", { class: "actions" }, button)] : said;
 }
 
 export function heading(text: string): HTMLElement {

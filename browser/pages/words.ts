@@ -21,9 +21,11 @@ export class Words {
     return answer.length ? question.kind === "several" ? answer.join(", ") : "" : this.texts.review.nothing;
   }
 
-  /** The questions of a release. */
-  title(release: Release): string {
-    return release.of.map((id) => this.question(id).text).join(release.ids.length > 1 ? " · " : " × ");
+  /** The questions of a release about which these messages say something. */
+  title(release: Release, sent: readonly Meaning[]): string {
+    const ticks = release.ids.length > 1 ? sent.flatMap((one) => (one.kind === "ticks" ? one.boxes : [])) : [];
+    const ids = ticks.length ? ticks.map(([box]) => release.of[box]!) : release.of;
+    return ids.map((id) => this.question(id).text).join(release.ids.length > 1 ? " · " : " × ");
   }
 
   /** What a message of a release says. */
@@ -40,10 +42,12 @@ export class Words {
         const boxes = meaning.boxes.map((box) => this.box(release, box));
         return [...boxes, ...(meaning.fillers ? [`${leaves.times(meaning.fillers)} ${leaves.filler}`] : [])].join(", ");
       }
-      case "ticks":
-        return meaning.boxes
-          .map(([box, ticked]) => `${this.box(release, box)}: ${ticked ? this.texts.yes : this.texts.no}`)
-          .join(" · ");
+      case "ticks": {
+        const said = (ticked: boolean) => (ticked ? this.texts.yes : this.texts.no);
+        // If the boxes are questions, the title names them in this order.
+        if (release.ids.length > 1) return meaning.boxes.map(([, ticked]) => said(ticked)).join(" · ");
+        return meaning.boxes.map(([box, ticked]) => `${this.box(release, box)}: ${said(ticked)}`).join(" · ");
+      }
       case "set":
         return meaning.values.map((value) => this.value(release, value)).join(", ") || "–";
       case "cells":
@@ -55,7 +59,7 @@ export class Words {
       case "sign":
         return `${meaning.plus ? leaves.plus : leaves.minus} ${this.value(release, meaning.value)}`;
       case "share":
-        return leaves.share(this.number(Number(meaning.number)));
+        return leaves.share(meaning.numbers.map((one) => this.number(Number(one))).join(" "));
       case "report":
         return leaves.report(meaning.numbers.map(String).join(" "));
     }

@@ -1,13 +1,13 @@
-// A respondent: randomizes once, seals once, keeps the sealed bytes, and repeats exactly these bytes
-// until the shuffler has confirmed them.
+// A respondent: draws once which questions it asks, randomizes once, seals once, keeps the sealed bytes,
+// and repeats exactly these bytes until the shuffler has confirmed them.
 
 import { fetched, surveyOf, type Survey } from "./document.js";
 import { HeadcountError } from "./errors.js";
-import type { Answers } from "./questions.js";
+import type { Answers, Question } from "./questions.js";
 import { SecureSource, type Source } from "./random.js";
-import { randomized, type Content } from "./response.js";
+import { asked, randomized, selected, type Content, type Selection } from "./response.js";
 import { Sealer } from "./seal.js";
-import { answered, BrowserStore, type Kept, type Store } from "./store.js";
+import { answered, BrowserStore, isAnswered, type Kept, type Store } from "./store.js";
 
 export type Receipt = "stored" | "seen before";
 export type State = "new" | "sealed" | "accepted";
@@ -45,33 +45,51 @@ export class Respondent {
   }
 
   async state(): Promise<State> {
-    const kept = await this.store.get(this.survey.digest);
-    return kept === undefined ? "new" : kept.accepted ? "accepted" : "sealed";
+    const kept = await this.kept();
+    return kept?.accepted ? "accepted" : kept?.sealed ? "sealed" : "new";
   }
 
   /** The surveys that this device has answered before, except this one. */
   async before(): Promise<Kept[]> {
-    return (await this.store.all()).filter((one) => one.digest !== this.survey.digest);
+    const others = (await this.store.all()).filter((one) => one.digest !== this.survey.digest);
+    return others.filter(isAnswered);
+  }
+
+  /** The questions that this device asks. In local trust, these may be some of all questions. The first
+   * call draws them, and keeps what it has drawn. */
+  async questions(): Promise<Question[]> {
+    return asked(this.survey, await this.selection());
+  }
+
+  private async selection(): Promise<Selection> {
+    const drawn = selected(this.survey, this.source);
+    if (this.survey.trust !== "local") return drawn;
+    const { digest, epsilon } = this.survey;
+    const fresh = { digest, sealed: null, accepted: false, epsilon, selection: drawn };
+    return (await this.store.update(digest, (found) => found ?? fresh)).selection ?? drawn;
   }
 
   /** Randomize and seal the answers, once, and keep the sealed bytes. Nothing is sent yet. The result
    * is what was sealed. */
   async answer(answers: Answers): Promise<Content[]> {
     if ((await this.state()) !== "new") throw answered();
-    const contents = randomized(this.survey, answers, this.source);
+    const contents = randomized(this.survey, answers, this.source, await this.selection());
     const sealed = await new Sealer(this.survey).seal(contents);
-    await this.store.add({
-      digest: this.survey.digest,
-      sealed,
-      accepted: false,
-      epsilon: this.survey.epsilon,
+    const { digest, epsilon } = this.survey;
+    await this.store.update(digest, (found) => {
+      if (found && isAnswered(found)) throw answered();
+      return { digest, sealed, accepted: false, epsilon };
     });
     return contents;
   }
 
+  private async kept(): Promise<Kept | undefined> {
+    return (await this.store.all()).find((one) => one.digest === this.survey.digest);
+  }
+
   /** The bytes that leave this device. They are forgotten once they are accepted. */
   async sealed(): Promise<Uint8Array<ArrayBuffer>> {
-    const kept = await this.store.get(this.survey.digest);
+    const kept = await this.kept();
     if (!kept?.sealed) throw new HeadcountError("answer", "there must be answers to send");
     return kept.sealed;
   }
@@ -84,7 +102,7 @@ export class Respondent {
       try {
         const receipt = await posted(this.url, sealed, code);
         const { digest, epsilon } = this.survey;
-        await this.store.replace({ digest, sealed: null, accepted: true, epsilon });
+        await this.store.update(digest, () => ({ digest, sealed: null, accepted: true, epsilon }));
         return receipt;
       } catch (error) {
         const again = error instanceof HeadcountError && error.code === "unavailable";

@@ -111,7 +111,8 @@ export async function surveyOf(bytes: Uint8Array<ArrayBuffer>, digest: string): 
 export async function fetched(url: string): Promise<Uint8Array<ArrayBuffer>> {
   let reply: Response;
   try {
-    reply = await fetch(url, { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-cache" });
+    // With these options, a browser takes the reply that the page has asked for in advance.
+    reply = await fetch(url, { credentials: "same-origin", referrerPolicy: "no-referrer" });
   } catch {
     throw new HeadcountError("unavailable", "the survey cannot be reached");
   }
@@ -166,9 +167,6 @@ function optionalText(value: Json | undefined, what: string): string {
 function releaseOf(row: Json): Release {
   if (!isObject(row)) refuse("must have releases");
   const device = row["device"];
-  if (device === null) {
-    throw new HeadcountError("unsupported", `only Python answers ${String(row["protocol"])}`);
-  }
   if (!isObject(device)) refuse("must have instructions for devices");
   const asks = listOf(row["questions"], "questions in every release", 64);
   const ids = asks.map((ask) => textOf(isObject(ask) ? ask["id"] : null, "the id of a question"));

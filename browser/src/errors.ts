@@ -2,7 +2,7 @@
 
 export type Code =
   | "document" // the document is damaged, hostile, or not the one that was asked for
-  | "unsupported" // only the Python client can answer this survey
+  | "unsupported" // a newer version of this client is needed
   | "answer" // an answer is missing or out of range
   | "answered" // this device has answered before
   | "unavailable" // the shuffler cannot be reached at the moment

@@ -60,8 +60,17 @@ export class NegativeBinomial {
   }
 
   draw(source: Source): bigint {
-    if (!bernoulli(source, 1, this.any, 128)[0]) return 0n;
-    return sum(this.clusters.sample(source, this.several.sample(source)));
+    return this.draws(source, 1)[0]!;
+  }
+
+  /** `count` independent shares. */
+  draws(source: Source, count: number): bigint[] {
+    const out = new Array<bigint>(count).fill(0n);
+    const having = [...bernoulli(source, count, this.any, 128).entries()].filter(([, bit]) => bit);
+    const numbers = this.several.samples(source, having.length);
+    const sizes = this.clusters.sample(source, numbers.reduce((total, one) => total + one, 0));
+    having.forEach(([place], at) => (out[place] = sum(sizes.splice(0, numbers[at]!))));
+    return out;
   }
 }
 

@@ -1,52 +1,58 @@
-// What this device remembers: for each survey, the sealed bytes until they are accepted, and that
-// somebody has answered. There are neither answers nor times. Nothing is stored before `add`.
+// What this device remembers about each survey: which questions it has drawn, the sealed bytes until
+// they are accepted, and that somebody has answered. There are neither answers nor times.
 
 import { HeadcountError } from "./errors.js";
+import type { Selection } from "./response.js";
 
 export interface Kept {
   readonly digest: string;
-  readonly sealed: Uint8Array<ArrayBuffer> | null; // null once the shuffler has confirmed them
-  readonly accepted: boolean;
+  readonly sealed: Uint8Array<ArrayBuffer> | null; // null before sealing, and once they are accepted
+  readonly accepted: boolean; // whether the shuffler has confirmed the sealed bytes
   readonly epsilon: number; // what the survey promises
+  readonly selection?: Selection; // what the device has drawn, until it has sealed
 }
 
 export interface Store {
-  get(digest: string): Promise<Kept | undefined>;
-  /** Keep a response. It fails if there is one already. */
-  add(kept: Kept): Promise<void>;
-  replace(kept: Kept): Promise<void>;
   all(): Promise<Kept[]>;
+  /** Change what is kept about a survey, in one transaction, and return it. If `change` throws an
+   * error, nothing changes. */
+  update(digest: string, change: (found: Kept | undefined) => Kept): Promise<Kept>;
 }
 
 const DATABASE = "headcount";
 const TABLE = "responses";
 
-/** The store of a browser. Its database is made when the first response is kept. */
+/** The store of a browser. Its database is made by the first update. */
 export class BrowserStore implements Store {
-  async get(digest: string): Promise<Kept | undefined> {
-    return (await this.all()).find((one) => one.digest === digest);
-  }
-
   async all(): Promise<Kept[]> {
     const names = await indexedDB.databases();
     if (!names.some((one) => one.name === DATABASE)) return [];
-    return this.run("readonly", (table) => table.getAll() as IDBRequest<Kept[]>);
+    return this.run<Kept[]>("readonly", (table, done) => {
+      const request = table.getAll() as IDBRequest<Kept[]>;
+      request.onsuccess = () => done(request.result);
+    });
   }
 
-  async add(kept: Kept): Promise<void> {
-    try {
-      await this.run("readwrite", (table) => table.add(kept));
-    } catch (error) {
-      if (error instanceof DOMException && error.name === "ConstraintError") throw answered();
-      throw error;
-    }
+  async update(digest: string, change: (found: Kept | undefined) => Kept): Promise<Kept> {
+    return this.run<Kept>("readwrite", (table, done, fail) => {
+      const request = table.get(digest) as IDBRequest<Kept | undefined>;
+      request.onsuccess = () => {
+        try {
+          const kept = change(request.result);
+          table.put(kept);
+          done(kept);
+        } catch (error) {
+          fail(error);
+        }
+      };
+    });
   }
 
-  async replace(kept: Kept): Promise<void> {
-    await this.run("readwrite", (table) => table.put(kept));
-  }
-
-  private async run<T>(mode: IDBTransactionMode, ask: (table: IDBObjectStore) => IDBRequest<T>): Promise<T> {
+  /** Run a transaction. Its result counts when the transaction is complete. */
+  private async run<T>(
+    mode: IDBTransactionMode,
+    ask: (table: IDBObjectStore, done: (result: T) => void, fail: (error: unknown) => void) => void,
+  ): Promise<T> {
     const database = await new Promise<IDBDatabase>((resolve, reject) => {
       const request = indexedDB.open(DATABASE, 1);
       request.onupgradeneeded = () => request.result.createObjectStore(TABLE, { keyPath: "digest" });
@@ -56,14 +62,22 @@ export class BrowserStore implements Store {
     try {
       return await new Promise<T>((resolve, reject) => {
         const transaction = database.transaction(TABLE, mode, { durability: "strict" });
-        const request = ask(transaction.objectStore(TABLE));
-        transaction.oncomplete = () => resolve(request.result);
-        transaction.onabort = () => reject(transaction.error ?? request.error);
+        const fail = (error: unknown) => {
+          reject(error);
+          transaction.abort();
+        };
+        transaction.onabort = () => reject(transaction.error);
+        ask(transaction.objectStore(TABLE), (result) => (transaction.oncomplete = () => resolve(result)), fail);
       });
     } finally {
       database.close();
     }
   }
+}
+
+/** Whether answers were sealed. */
+export function isAnswered(kept: Kept): boolean {
+  return kept.accepted || kept.sealed !== null;
 }
 
 export function answered(): HeadcountError {

@@ -9,7 +9,7 @@ import { HeadcountError } from "../src/errors.js";
 import type { Answers } from "../src/questions.js";
 import { BufferedSource, GivenSource, SecureSource } from "../src/random.js";
 import { randomizerOf, type Instructions, type Value } from "../src/randomizers/index.js";
-import { randomized } from "../src/response.js";
+import { asked, randomized, selected } from "../src/response.js";
 import { packed, Sealer } from "../src/seal.js";
 
 /** An ε or δ as the page shows it. */
@@ -84,13 +84,15 @@ export interface Vector {
   ephemeral: string[];
 }
 
-/** A whole response: its contents in their final order, and the sealed bytes. */
+/** A whole response: the questions that are asked, the contents in their final order, and the sealed bytes. */
 export async function whole(vector: Vector) {
   const survey = await surveyOf(fromHex(vector.document), vector.digest);
   const source = new GivenSource(fromHex(vector.random));
-  const contents = randomized(survey, vector.answers, source);
+  const selection = selected(survey, source);
+  const contents = randomized(survey, vector.answers, source, selection);
   const sealed = await new Sealer(survey, givenKeys(vector.ephemeral)).seal(contents);
   return {
+    asked: asked(survey, selection).map((one) => one.id),
     contents: contents.map((one) => toHex(packed(survey, one))),
     sealed: toHex(sealed),
     used: source.used,

@@ -7,6 +7,7 @@ const people = (number: string) => `${number} Personen`;
 export const german: Texts = {
   language: "Deutsch",
   loading: "Die Umfrage wird geladen …",
+  reload: "Noch einmal laden",
   untitled: "Umfrage",
   questions: (count) => (count === 1 ? "1 Frage" : `${count} Fragen`),
   contact: "Kontakt",
@@ -42,8 +43,9 @@ export const german: Texts = {
     readers: "Alle, die die Ergebnisse lesen",
     readersSee: "Zahlen über alle zusammen, mit Rauschen, das jede einzelne Person schützt.",
   },
-  some: (each, all) =>
-    `Ihr Gerät sendet Antworten zu höchstens ${each} von ${all} Teilen der Umfrage. Es wählt sie zufällig, unabhängig von Ihren Antworten.`,
+  some: "Ihr Gerät stellt Ihnen nur einige der Fragen. Es lost sie aus, wenn Sie beginnen.",
+  asked: (asked, all) =>
+    `Ihr Gerät stellt Ihnen ${asked} von ${all} Fragen, die es ausgelost hat. Andere bekommen andere Fragen.`,
   before: (count, epsilon) =>
     count === 1
       ? `Dieses Gerät hat hier schon 1 andere Umfrage beantwortet, mit ε = ${epsilon}. Was Umfragen über Sie verraten, summiert sich.`
@@ -92,6 +94,7 @@ export const german: Texts = {
   any: "Wählen Sie beliebig viele oder keine.",
   range: (low, high, whole) => `${whole ? "Eine ganze Zahl" : "Eine Zahl"} von ${low} bis ${high}`,
   missing: "Bitte beantworten Sie diese Frage.",
+  missingOptional: "Bitte beantworten Sie diese Frage, oder wählen Sie „Das möchte ich nicht beantworten“.",
   tooMany: (count) => `Bitte wählen Sie höchstens ${count}.`,
   wrongNumber: (low, high, whole) => `Bitte geben Sie eine ${whole ? "ganze " : ""}Zahl von ${low} bis ${high} ein.`,
   problems: (count) => (count === 1 ? "Eine Frage ist noch offen:" : `${count} Fragen sind noch offen:`),
@@ -122,14 +125,14 @@ export const german: Texts = {
     randomized: "Ihr Gerät hat sie zufällig gezogen. Sie können von Ihren Antworten abweichen.",
     asBytes: "Genau diese Bytes",
     empty: (count) => (count === 1 ? "1 leere Nachricht" : `${count} leere Nachrichten`),
-    notDrawn: "Ihr Gerät sendet nichts zu:",
+    emptyHelp: "Leere Nachrichten sorgen dafür, dass alle gleich viele Nachrichten senden.",
     times: (count) => `${count} ×`,
     said: "Nachricht",
     between: (low, high) => `${low} bis ${high}`,
     under: (low, high) => `${low} bis unter ${high}`,
     plus: "+1",
     minus: "−1",
-    share: (number) => `die Zufallszahl ${number}`,
+    share: (numbers) => `zufällig: ${numbers}`,
     shareHelp: "Diese Zahlen sehen zufällig aus. Nur ihre Summe mit denen aller anderen hat eine Bedeutung.",
     report: (numbers) => `die zufällige Meldung ${numbers}`,
     reportHelp: "Ihr Gerät hat das zufällig gewählt. Es passt zu vielen Antworten, und Ihre Antwort muss nicht darunter sein.",
@@ -158,7 +161,7 @@ export const german: Texts = {
   errors: {
     title: "Das geht nicht",
     document: "Diese Umfrage lässt sich nicht beantworten: Ihr Dokument ist beschädigt oder nicht das, was die Adresse sagt. Bitte sagen Sie es denen, von denen Sie den Link haben.",
-    unsupported: "Für diese Umfrage braucht es das Programm headcount. Browser können sie nicht beantworten.",
+    unsupported: "Diese Seite ist zu alt für diese Umfrage. Bitte laden Sie sie später neu, oder sagen Sie es denen, von denen Sie den Link haben.",
     answer: "Eine Antwort fehlt oder ist außerhalb der Grenzen. Bitte prüfen Sie Ihre Antworten.",
     answered: "Dieses Gerät hat diese Umfrage schon beantwortet. Eine zweite Antwort würde mehr über Sie verraten als versprochen.",
     unavailable:

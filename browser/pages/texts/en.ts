@@ -7,6 +7,7 @@ const people = (number: string) => `${number} people`;
 export const english = {
   language: "English",
   loading: "Loading the survey …",
+  reload: "Load again",
   untitled: "Survey",
   questions: (count: number) => (count === 1 ? "1 question" : `${count} questions`),
   contact: "Contact",
@@ -43,8 +44,9 @@ export const english = {
     readers: "Everybody who reads the results",
     readersSee: "Numbers about all people together, with noise that protects each person.",
   },
-  some: (each: number, all: number) =>
-    `Your device sends answers to at most ${each} of ${all} parts of the survey. It chooses them at random, whatever you answer.`,
+  some: "Your device asks you only some of the questions. It draws them at random when you begin.",
+  asked: (asked: number, all: number) =>
+    `Your device asks you ${asked} of ${all} questions, drawn at random. Other people get other questions.`,
   before: (count: number, epsilon: string) =>
     count === 1
       ? `This device has answered 1 other survey here, with ε = ${epsilon}. What surveys reveal about you adds up.`
@@ -91,6 +93,7 @@ export const english = {
   range: (low: string, high: string, whole: boolean) =>
     `${whole ? "A whole number" : "A number"} from ${low} to ${high}`,
   missing: "Please answer this question.",
+  missingOptional: "Please answer this question, or choose “I prefer not to answer”.",
   tooMany: (count: number) => `Please choose at most ${count}.`,
   wrongNumber: (low: string, high: string, whole: boolean) =>
     `Please enter a ${whole ? "whole " : ""}number from ${low} to ${high}.`,
@@ -124,14 +127,14 @@ export const english = {
     randomized: "Your device has drawn these at random. They may differ from your answers.",
     asBytes: "The very bytes",
     empty: (count: number) => (count === 1 ? "1 empty message" : `${count} empty messages`),
-    notDrawn: "Your device sends nothing about:",
+    emptyHelp: "Empty messages make the number of messages the same for everybody.",
     times: (count: number) => `${count} ×`,
     said: "Message",
     between: (low: string, high: string) => `${low} to ${high}`,
     under: (low: string, high: string) => `${low} to under ${high}`,
     plus: "+1",
     minus: "−1",
-    share: (number: string) => `the random number ${number}`,
+    share: (numbers: string) => `random: ${numbers}`,
     shareHelp: "These numbers look random. Only the sum of everybody’s numbers has a meaning.",
     report: (numbers: string) => `the randomized report ${numbers}`,
     reportHelp: "Your device chose this at random. It fits many answers, and your answer need not be among them.",
@@ -161,7 +164,7 @@ export const english = {
   errors: {
     title: "This does not work",
     document: "This survey cannot be answered: its document is damaged, or it is not what its address says. Please tell whoever sent you the link.",
-    unsupported: "This survey needs the program headcount. Browsers cannot answer it.",
+    unsupported: "This page is too old for this survey. Please load it again later, or tell whoever sent you the link.",
     answer: "An answer is missing or out of range. Please check your answers.",
     answered: "This device has already answered this survey. A second answer would reveal more about you than promised.",
     unavailable:

@@ -2,11 +2,13 @@
 
 import { HeadcountError, refuse } from "../errors.js";
 import { filledSet, filledTicks } from "./boxes.js";
+import { hashed } from "./hashes.js";
 import { fakeUsers, oneMore, oneOfEach, paths, signedBuckets, signs } from "./noisy.js";
-import { bits, digits, hybrid, laplace, piecewise, rounding, shares } from "./numbers.js";
+import { bits, digits, hybrid, laplace, piecewise, rounding } from "./numbers.js";
 import { hadamard, hashing, level, subset, unary } from "./oracles.js";
 import type { Instructions, Randomizer } from "./randomizer.js";
 import { blocks, disclosure, flip, response } from "./responses.js";
+import { bucketShares, shares } from "./shares.js";
 
 const KINDS: Readonly<Record<string, (from: Instructions) => Randomizer>> = {
   value: () => disclosure(1n << 62n),
@@ -28,6 +30,8 @@ const KINDS: Readonly<Record<string, (from: Instructions) => Randomizer>> = {
   "one-of-each": oneOfEach,
   rounding: (from) => rounding(from, randomizerOf),
   shares,
+  "bucket-shares": bucketShares,
+  hashed,
   bits,
   digits,
   windows: piecewise,
@@ -49,4 +53,4 @@ export function randomizerOf(from: Instructions): Randomizer {
   }
 }
 
-export type { Instructions, Meaning, Message, Randomizer, Value } from "./randomizer.js";
+export type { Blocks, Instructions, Meaning, Message, Randomizer, Value } from "./randomizer.js";

@@ -2,8 +2,8 @@
 
 import { refuse } from "../errors.js";
 import { exactly, fraction, toNumber, type Fraction } from "../fractions.js";
-import { NegativeBinomial, twoSided } from "../noise.js";
-import { bernoulli, coin, uniform, WHOLE, word, words, type Source } from "../random.js";
+import { twoSided } from "../noise.js";
+import { bernoulli, coin, uniform, WHOLE, word, type Source } from "../random.js";
 import {
   inner,
   large,
@@ -61,39 +61,6 @@ function rounded(over: bigint, under: bigint, source: Source): bigint {
     rest = (rest * WHOLE) % under;
     if (drawn !== digit || !rest) return over / under + BigInt(drawn < digit);
   }
-}
-
-/** Sends shares that add up to the level, modulo a power of two. */
-export function shares(from: Instructions): Randomizer {
-  const modulus = large(from, "modulus", 1n << 63n);
-  const count = whole(from, "shares", 1, 10_000);
-  const bits = modulus.toString(2).length - 1;
-  if (modulus !== 1n << BigInt(bits) || bits < 1) refuse("must have a modulus that is a power of two");
-  const size = bits <= 8 ? 1 : bits <= 16 ? 2 : bits <= 32 ? 4 : 8;
-  const share = (text: unknown) => {
-    const found = fraction(String(text));
-    const near = toNumber(found);
-    if (!(near > 0 && near <= 1024)) refuse("must have noise with positive parameters");
-    return found;
-  };
-  const shared = from["noise"] === undefined ? undefined : inner(from, "noise");
-  const noise = shared && new NegativeBinomial(share(shared["r"]), share(shared["gamma"]));
-  return {
-    columns: 1,
-    localEpsilon: Infinity,
-    domain: 1n << 62n,
-    send(value, source) {
-      let secret = BigInt(value);
-      if (noise) {
-        secret += noise.draw(source);
-        secret -= noise.draw(source);
-      }
-      const drawn = words(source, count, size);
-      drawn[count - 1] = drawn.slice(0, -1).reduce((left, one) => left - one, secret);
-      return drawn.map((one) => [BigInt.asUintN(bits, one)]);
-    },
-    meaning: ([number]) => ({ kind: "share", number: number! }),
-  };
 }
 
 /** Sends bits, with the level as the number of ones. Each is flipped with probability weight/2^64. */

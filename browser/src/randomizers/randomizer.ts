@@ -1,7 +1,7 @@
 // What all randomizers share. A randomizer turns an encoded answer into messages.
 
 import { refuse } from "../errors.js";
-import type { Source } from "../random.js";
+import { bitLength, type Source } from "../random.js";
 
 export type Value = number | bigint;
 /** A message is one integer, or a row of integers. */
@@ -19,8 +19,14 @@ export type Meaning =
   | { readonly kind: "ranges"; readonly ranges: readonly (readonly [number, number])[] }
   | { readonly kind: "side"; readonly row: boolean; readonly value: number } // of a table
   | { readonly kind: "sign"; readonly plus: boolean; readonly value: number }
-  | { readonly kind: "share"; readonly number: Value }
+  | { readonly kind: "share"; readonly numbers: Message } // random numbers that add up to something
   | { readonly kind: "report"; readonly numbers: Message };
+
+/** A person answers about `each` of all boxes. After the last box comes the first one. */
+export interface Blocks {
+  readonly boxes: number;
+  readonly each: number;
+}
 
 export interface Randomizer {
   /** The number of integers in every message. */
@@ -31,8 +37,10 @@ export interface Randomizer {
   readonly domain: bigint | null;
   /** For real numbers: whether it takes all numbers of this range. Its ε is that of such numbers. */
   takes?(least: number, most: number): boolean;
-  /** One person's messages. If they do not fit into `slots`, they are drawn again. */
-  send(value: Value, source: Source, slots: number): Message[];
+  readonly blocks?: Blocks;
+  /** One person's messages. If they do not fit into `slots`, they are drawn again. `first` is the first
+   * box of a block, if the device has drawn it before. */
+  send(value: Value, source: Source, slots: number, first?: number | null): Message[];
   meaning(message: Message): Meaning;
 }
 
@@ -115,5 +123,10 @@ export function inner(from: Instructions, name: string): Instructions {
 
 /** The number of bytes of the smallest unsigned integer that holds this number. */
 export function sizeOf(largest: number): number {
-  return largest < 2 ** 8 ? 1 : largest < 2 ** 16 ? 2 : largest < 2 ** 32 ? 4 : 8;
+  return sizeOfBits(bitLength(largest));
+}
+
+/** The number of bytes of the smallest unsigned integer with this many bits. */
+export function sizeOfBits(bits: number): number {
+  return bits <= 8 ? 1 : bits <= 16 ? 2 : bits <= 32 ? 4 : 8;
 }

@@ -59,8 +59,9 @@ export function blocks(from: Instructions): Randomizer {
     columns: 2,
     localEpsilon: loss(WHOLE - BigInt(among) * weight, weight),
     domain: 1n << BigInt(boxes),
-    send(value, source) {
-      const first = uniform(source, boxes, 1);
+    blocks: { boxes, each },
+    send(value, source, _slots, drawn) {
+      const first = drawn ?? uniform(source, boxes, 1);
       let ticks = 0;
       for (let place = 0; place < each; place++) {
         ticks |= Number((BigInt(value) >> BigInt((first + place) % boxes)) & 1n) << place;

@@ -8,7 +8,6 @@ import typer
 from headcount.cli.arguments import AsJson
 from headcount.cli.output import console, deliver
 from headcount.collect.client import Respondent
-from headcount.collect.document import Document
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.table import short
@@ -44,7 +43,7 @@ def answer(
             f"{promise.relies_on}.",
             soft_wrap=True,
         )
-        person.answer(_asked(person.document, answers))
+        person.answer(_asked(person, answers))
     receipt = person.send(code)
     deliver(
         lambda: {
@@ -64,13 +63,22 @@ def _given(texts: list[str]) -> dict[str, str]:
     return found
 
 
-def _asked(document: Document, answers: dict[str, str]) -> dict[str, Any]:
-    """The answers to all questions. A question without an answer is asked."""
-    if document.questions is None:
+def _asked(person: Respondent, answers: dict[str, str]) -> dict[str, Any]:
+    """The answers to the questions of this device. A question without an answer is asked."""
+    survey = person.document.questions
+    if survey is None:
         raise InvalidParameter("the survey must have questions in words, but this one has none")
-    found: dict[str, Any] = {}
-    for one in document.questions.questions:
+    asked, found = person.questions(), {}
+    if len(asked) < len(survey.questions):
+        console.print(
+            f"This device answers {len(asked)} of {len(survey.questions)} questions. It has drawn "
+            "them at random.",
+            soft_wrap=True,
+        )
+    for one in survey.questions:
         text = answers.pop(one.id, None)
+        if text is None and one.id not in asked:
+            continue
         if text is None:
             text = typer.prompt(f"{one.text or one.id} [{one.allowed}]")
         found[one.id] = None if one.optional and not text.strip() else _value(one, text.strip())

@@ -3,6 +3,9 @@
 A device randomizes once, seals once, and stores the sealed bytes before it sends them. If sending
 fails, the same bytes are sent again. Randomizing again would reveal more about the answer than the
 survey promises.
+
+In local trust, a device answers only some of the questions. It draws them once, before anybody
+answers, and stores what it has drawn.
 """
 
 import json
@@ -11,6 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -19,11 +23,12 @@ from headcount.collect.batch import SealedBatch
 from headcount.collect.document import MOST_BYTES, Document
 from headcount.collect.refusals import Refused, Unavailable
 from headcount.core import checks
+from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
 from headcount.core.source import Source
 from headcount.core.writing import json_text, write_file
 from headcount.randomness.sources import SecureSource
-from headcount.survey.response import Response
+from headcount.survey.response import Response, Selection
 
 Receipt: TypeAlias = Literal["stored", "seen before"]
 _AGAIN = (408, 429, 500, 502, 503, 504, 507)  # the same bytes may be accepted later
@@ -42,6 +47,7 @@ class Respondent:
     def __init__(self, document: Document | Path | str, folder: Path | str) -> None:
         self.document = document if isinstance(document, Document) else opened(document)
         self._path = Path(folder) / f"{self.document.digest}.json"
+        self._drawn = self._path.with_suffix(".drawn")
 
     @property
     def answered(self) -> bool:
@@ -58,25 +64,58 @@ class Respondent:
         """The bytes that leave this device."""
         return bytes.fromhex(self._state()["sealed"])
 
+    def questions(self, source: Source | None = None) -> tuple[str, ...]:
+        """The ids of the questions that this device answers. If they have to be drawn, they are
+        drawn by the first call.
+        """
+        design = self.document.design
+        if self.document.trust is Trust.LOCAL and not self._drawn.exists():
+            made = Selection.drawn(design, SecureSource() if source is None else source)
+            self._keep_first(self._drawn, json_text(asdict(made)) + "\n")
+        return self._selection.questions(design)
+
     def answer(self, answers: Mapping[str, Any], source: Source | None = None) -> None:
         """Randomize and seal the answers, once, and store the sealed bytes. Nothing is sent yet.
 
-        `answers` has an answer for each question id.
+        `answers` has an answer for each id in `questions`. Answers to other questions are not used.
         """
         if self.answered:
             raise _second_answer()
-        sealed = response(self.document, answers, SecureSource() if source is None else source)
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Linking fails if another process has stored a response in the meantime.
-        draft = self._path.with_suffix(f".{secrets.token_hex(8)}")
-        write_file(draft, _stored(sealed, accepted=False))
+        source = SecureSource() if source is None else source
+        self.questions(source)
+        sealed = response(self.document, answers, source, self._selection)
+        if not self._keep_first(self._path, _stored(sealed, accepted=False)):
+            raise _second_answer()
+        self._drawn.unlink(missing_ok=True)
+        self._forget_times()
+
+    @property
+    def _selection(self) -> Selection:
+        """What this device has drawn. In shuffle trust, there is nothing to draw."""
+        if self.document.trust is not Trust.LOCAL:
+            return Selection.drawn(self.document.design, SecureSource())
         try:
-            os.link(draft, self._path)
+            found = json.loads(self._drawn.read_text())
+            return Selection(tuple(found["releases"]), tuple(found["firsts"]))
+        except (OSError, ValueError, LookupError, TypeError):
+            raise UnreadableData(
+                f"{str(self._drawn)!r} must be what this device has drawn",
+                hint="delete the file if you have not answered yet",
+            ) from None
+
+    def _keep_first(self, path: Path, text: str) -> bool:
+        """Store a text, and return True, unless another process was faster."""
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = path.with_suffix(f".{secrets.token_hex(8)}")
+        write_file(draft, text)
+        try:
+            os.link(draft, path)
         except FileExistsError:
-            raise _second_answer() from None
+            return False
         finally:
             draft.unlink()
             self._forget_times()
+        return True
 
     def send(
         self,
@@ -110,7 +149,7 @@ class Respondent:
 
     def _forget_times(self) -> None:
         """Set the times of the file and of its folder to a constant, where this is possible."""
-        for path in (self._path, self._path.parent):
+        for path in (self._path, self._drawn, self._path.parent):
             with suppress(OSError):
                 os.utime(path, (0, 0))
 
@@ -137,10 +176,17 @@ def _second_answer() -> InvalidParameter:
     )
 
 
-def response(document: Document, answers: Mapping[str, Any], source: Source) -> bytes:
+def response(
+    document: Document,
+    answers: Mapping[str, Any],
+    source: Source,
+    selection: Selection | None = None,
+) -> bytes:
     """One person's sealed response: the same number of messages for everybody, in random order."""
-    envelope, key = document.envelope, document.key.key
-    made = Response.of(document.design, document.encoded(answers), source)
+    envelope, key, design = document.envelope, document.key.key, document.design
+    chosen = Selection.drawn(design, source) if selection is None else selection
+    encoded = document.encoded(answers, chosen.questions(design))
+    made = Response.of(design, encoded, source, chosen)
     return b"".join(envelope.seal(key, one.release, one.payload) for one in made.messages)
 
 

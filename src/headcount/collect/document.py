@@ -12,13 +12,14 @@ The guarantee is for all waves together.
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
 
+from headcount.collect.device import device_data
 from headcount.collect.keys import PublicKey
 from headcount.collect.releases import (
     answers_its_questions,
@@ -37,6 +38,7 @@ from headcount.core.errors import (
     UnreadableData,
 )
 from headcount.core.guarantee import Guarantee
+from headcount.core.protocol import option_names
 from headcount.core.sealing import OVERHEAD, sealed_size
 from headcount.core.table import short
 from headcount.core.task import Task
@@ -163,6 +165,12 @@ class Document:
                 f"{made.name} cannot be collected, since a shuffler cannot withhold rare messages "
                 "that are sealed"
             )
+        if device_data(made) is None:
+            capped = "max_slots" in option_names(type(made))
+            raise InvalidParameter(
+                f"{made.name} cannot be collected, since browsers cannot run its randomizer",
+                hint="give `max_slots` as an option" if capped else "choose another protocol",
+            )
         if made.crowd.users > release.asked:
             raise InvalidParameter(
                 f"{made.name} was built for at least {made.crowd.users:,} people, but the survey "
@@ -200,21 +208,27 @@ class Document:
         """The survey with the words of its questions, or None if the document has no questions."""
         return survey_from(self.survey) if "question" in self.survey else None
 
-    def encoded(self, answers: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """One person's answers as the protocols take them, by the ids of questions. Errors do not
-        repeat an answer, since errors may end up in logs.
+    def encoded(
+        self, answers: Mapping[str, Any], asked: Collection[str] | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """One person's answers as the protocols take them, by the ids of questions.
+
+        The questions `asked` must be answered, or all of them by default. Errors do not repeat an
+        answer, since errors may end up in logs.
         """
         tasks = {ask.id: ask.task for ask in self.design.asked}
         if unknown := sorted(set(answers) - set(tasks)):
             raise InvalidValue(
                 f"the survey must have the question that is answered, got {unknown[0]!r}"
             )
-        if missing := [name for name in tasks if name not in answers]:
+        if missing := [name for name in asked or tasks if name not in answers]:
             raise InvalidValue(f"every question must be answered, but {missing[0]!r} is not")
         if self.questions is None:
-            return {name: _encoded(task, answers[name], name) for name, task in tasks.items()}
+            return {name: _encoded(tasks[name], answer, name) for name, answer in answers.items()}
         found: dict[str, NDArray[Any]] = {}
         for one in self.questions.questions:
+            if one.id not in answers:
+                continue
             try:
                 found[one.id] = one.task.encode(one.values([answers[one.id]]))
             except InvalidValue:

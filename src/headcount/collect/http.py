@@ -3,6 +3,7 @@ addresses.
 """
 
 import asyncio
+import gzip
 import hmac
 import ipaddress
 import json
@@ -12,7 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -55,7 +56,7 @@ def application(
 
     async def shown_document(request: Request) -> Response:
         found = await asyncio.to_thread(document, request.path_params["digest"])
-        return Response(found.data, media_type="application/json")
+        return packed_response(request, found.data, "application/json")
 
     async def shown_health(request: Request) -> Response:
         return JSONResponse({"healthy": True})
@@ -116,6 +117,25 @@ async def _not_routed(request: Request, error: Exception) -> Response:
 async def _failed(request: Request, error: Exception) -> Response:
     log("failed", error=type(error).__name__)
     return JSONResponse(error_shape("bug", "the service failed", "tell whoever runs it"), 500)
+
+
+def packed_response(
+    request: Request,
+    data: bytes,
+    kind: str,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """A reply that is compressed if the client takes it so."""
+    told = {**(headers or {}), "Vary": "Accept-Encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(_packed(data), status, {**told, "Content-Encoding": "gzip"}, kind)
+    return Response(data, status, told, kind)
+
+
+@lru_cache(maxsize=64)
+def _packed(data: bytes) -> bytes:
+    return gzip.compress(data, mtime=0)
 
 
 async def body_of(request: Request, *, seconds: float, exact: int = 0, most: int = 0) -> bytes:

@@ -21,6 +21,8 @@ TYPES = {
     "icon.svg": "image/svg+xml",
 }
 _FIRST = '<meta charset="utf-8" />'
+_SCRIPT = '<script type="module" src="respond.js"></script>'
+_EARLY = '<link rel="preload" href="survey.json" as="fetch" crossorigin />'
 
 
 def policy(*, shuffler: str = "", forms: str = "'none'") -> str:
@@ -66,6 +68,7 @@ def export_page(document: Document, folder: Path) -> str:
         )
     rules = f'<meta http-equiv="Content-Security-Policy" content="{policy(shuffler=origin)}" />'
     page = page_file("respond.html").decode().replace(_FIRST, f"{_FIRST}\n    {rules}", 1)
+    page = page.replace(_SCRIPT, f"{_EARLY}\n    {_SCRIPT}", 1)
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("respond.css", "respond.js", "icon.svg"):
         write_file(folder / name, page_file(name))

@@ -1,7 +1,7 @@
 """The analyzer and the shuffler of one survey, as two processes of this machine.
 
 This is for trying things out, and for surveys whose people trust whoever runs this machine. Both
-processes are the same programs that two organizations would run.
+processes are the same programs that two organizations would run. They stop when this process ends.
 """
 
 import json
@@ -21,6 +21,7 @@ from headcount.collect import keys
 from headcount.collect.client import results_at
 from headcount.collect.document import Addresses, Document
 from headcount.collect.refusals import NoResults, Unavailable
+from headcount.collect.settings import PARENT
 from headcount.core.cached import cached_property
 from headcount.core.errors import UnreadableData
 from headcount.core.writing import json_text, write_file
@@ -37,6 +38,7 @@ class Pair:
         self.analyzer, self.shuffler_store = folder / "analyzer", folder / "shuffler.db"
         self.path, self.ports_path = folder / "survey.json", folder / "ports.json"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._alive: list[int] = []  # pipes that end with this process, and with them the services
 
     @classmethod
     def create(
@@ -105,7 +107,9 @@ class Pair:
             process.terminate()
         for process in self._processes.values():
             process.wait(_SECONDS)
-        self._processes = {}
+        for pipe in self._alive:
+            os.close(pipe)
+        self._processes, self._alive = {}, []
 
     def __enter__(self) -> Self:
         return self
@@ -114,13 +118,18 @@ class Pair:
         self.stop()
 
     def _run(self, role: str, *words: str) -> None:
+        watched, alive = os.pipe()
+        self._alive.append(alive)
         # All people of a demonstration or of a class have the same address.
-        environment = {**os.environ, "HEADCOUNT_SHUFFLER_BURST": "1000000"}
-        with self._log(role).open("wb") as log:
-            self._processes[role] = subprocess.Popen(
-                [sys.executable, "-m", "headcount", role, *words],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
-            )  # fmt: skip
+        environment = {**os.environ, "HEADCOUNT_SHUFFLER_BURST": "1000000", PARENT: str(watched)}
+        try:
+            with self._log(role).open("wb") as log:
+                self._processes[role] = subprocess.Popen(
+                    [sys.executable, "-m", "headcount", role, *words], pass_fds=(watched,),
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+                )  # fmt: skip
+        finally:
+            os.close(watched)
 
     def _log(self, role: str) -> Path:
         return self.folder / f"{role}.log"

@@ -5,8 +5,6 @@ document itself.
 """
 
 import asyncio
-import gzip
-from functools import cache
 
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
@@ -14,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from headcount.collect.http import packed_response
 from headcount.collect.page_files import TYPES, page_file, policy
 from headcount.collect.refusals import NotBuilt, UnknownSurvey
 from headcount.collect.shuffler import Shuffler
@@ -27,7 +26,6 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-cache",
-    "Vary": "Accept-Encoding",
 }
 
 
@@ -35,12 +33,15 @@ def page_routes(shuffler: Shuffler) -> list[Route]:
     """The routes of the page: `/surveys/{digest}/`, and its files beside it."""
 
     async def page(request: Request) -> Response:
-        known = True
+        digest = request.path_params["digest"]
         try:
-            await asyncio.to_thread(shuffler.document, request.path_params["digest"])
+            await asyncio.to_thread(shuffler.document, digest)
         except UnknownSurvey:  # the page says so in words
-            known = False
-        return _file(request, "respond.html", 200 if known else 404)
+            return _file(request, "respond.html", 404)
+        # The browser asks for the document at once, and not only when the script runs.
+        return _file(
+            request, "respond.html", link=f"<../{digest}>; rel=preload; as=fetch; crossorigin"
+        )
 
     async def file(request: Request) -> Response:
         name = request.path_params["name"]
@@ -61,18 +62,10 @@ def allow_sites(app: Starlette, sites: list[str]) -> None:
     )
 
 
-def _file(request: Request, name: str, status: int = 200) -> Response:
-    plain, packed = _content(name)
-    small = "gzip" in request.headers.get("accept-encoding", "")
-    headers = {**_HEADERS, **({"Content-Encoding": "gzip"} if small else {})}
-    return Response(packed if small else plain, status, headers, media_type=TYPES[name])
-
-
-@cache
-def _content(name: str) -> tuple[bytes, bytes]:
-    """The bytes of a file, and the same bytes compressed."""
+def _file(request: Request, name: str, status: int = 200, *, link: str = "") -> Response:
     try:
         data = page_file(name)
     except MissingPackage as missing:
         raise NotBuilt(missing.message) from None
-    return data, gzip.compress(data, mtime=0)
+    headers = {**_HEADERS, **({"Link": link} if link else {})}
+    return packed_response(request, data, TYPES[name], status, headers)

@@ -8,10 +8,13 @@ supervisor and workers. A supervisor that is killed leaves workers behind, which
 
 import asyncio
 import json
+import os
 import resource
+import signal
 import socket
 from collections.abc import Callable
 from http import HTTPStatus
+from threading import Thread
 from typing import Any
 
 import uvicorn
@@ -20,7 +23,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from headcount.collect.http import log, log_to_standard_error
 from headcount.collect.refusals import Malformed, Refused, TooSlow
-from headcount.collect.settings import Settings
+from headcount.collect.settings import PARENT, Settings
 from headcount.core.errors import InvalidParameter
 
 _LONGEST_HEAD = 2**15  # bytes
@@ -90,6 +93,7 @@ def serve(
 ) -> None:
     """Serve until a signal to stop. `listening` is called with the port as soon as it is taken."""
     log_to_standard_error()
+    _stop_with_parent()
     _allow_connections(settings.connections)
     taken = _listening(settings)
     server = uvicorn.Server(
@@ -112,6 +116,22 @@ def serve(
     log("serving", host=settings.host, port=taken.getsockname()[1])
     listening(taken.getsockname()[1])
     server.run(sockets=[taken])
+
+
+def _stop_with_parent() -> None:
+    """Stop this process when the one that started it has ended, even if that one was killed.
+
+    The other process alone has the writing end of a pipe. When it ends, the system closes the pipe.
+    """
+    number = os.environ.pop(PARENT, "")
+    if not number:
+        return
+
+    def wait() -> None:
+        os.read(int(number), 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=wait, daemon=True).start()
 
 
 def _allow_connections(connections: int) -> None:

@@ -14,6 +14,9 @@ from typing import Any, ClassVar, Self, get_args
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter, UnreadableData
 
+# A variable with the number of a pipe. The pipe ends with the process that started the service.
+PARENT = "HEADCOUNT_PARENT"
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from headcount.collect.http import log
-from headcount.collect.page_files import TYPES, page_file, policy
+from headcount.collect.page_files import page_file, policy
 from headcount.collect.refusals import NoResults, Refused, TooFewPeople, Unauthorized, UnknownSurvey
 from headcount.collect.settings import Settings
 from headcount.console import pages, texts
@@ -37,6 +37,7 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
+_SHARED = {"base.css": "text/css", "icon.svg": "image/svg+xml"}  # built for people who answer, too
 _STATIC = {"console.css": "text/css", "console.js": "text/javascript"}
 
 
@@ -307,8 +308,8 @@ async def _static(request: Request) -> Response:
     name = request.path_params["name"]
     if name == "page.css":
         return Response(STYLE, media_type="text/css")
-    if name in ("respond.css", "icon.svg"):
-        return Response(page_file(name), media_type=TYPES[name])
+    if name in _SHARED:
+        return Response(page_file(name), media_type=_SHARED[name])
     if name not in _STATIC:
         raise UnknownSurvey(texts.NOT_FOUND)
     data = files("headcount.console").joinpath("static", name).read_bytes()

@@ -6,7 +6,7 @@ from html import escape
 from urllib.parse import quote
 
 from headcount.console import texts
-from headcount.core.errors import HeadcountError
+from headcount.core.errors import HeadcountError, Infeasible
 
 _LINE = re.compile(r", line (\d+): ")
 
@@ -23,7 +23,7 @@ def page(title: str, *parts: str, kind: str = "", refresh: int = 0) -> str:
 {again}<title>{escape(title)} · {texts.PRODUCT}</title>
 <link rel="icon" type="image/svg+xml" href="/static/icon.svg">
 <link rel="stylesheet" href="/static/page.css">
-<link rel="stylesheet" href="/static/respond.css">
+<link rel="stylesheet" href="/static/base.css">
 <link rel="stylesheet" href="/static/console.css">
 <script type="module" src="/static/console.js"></script>
 </head>
@@ -88,10 +88,18 @@ def hidden(name: str, value: str) -> str:
     return f'<input type="hidden" name="{name}" value="{escape(value)}">'
 
 
-def field(name: str, label: str, *, value: str = "", kind: str = "text", more: str = "") -> str:
-    """A labeled input. `more` has further attributes."""
+def field(
+    name: str,
+    label: str,
+    *,
+    value: str = "",
+    kind: str = "text",
+    more: str = "",
+    look: str = "field",
+) -> str:
+    """A labeled input. `more` has its further attributes, and `look` the classes around it."""
     return (
-        f'<div class="field"><label for="{name}">{escape(label)}</label>'
+        f'<div class="{look}"><label for="{name}">{escape(label)}</label>'
         f'<input id="{name}" name="{name}" type="{kind}" value="{escape(value)}" {more}></div>'
     )
 
@@ -136,7 +144,13 @@ def items(rows: Iterable[str]) -> str:
 
 def problem(error: HeadcountError) -> str:
     """What is wrong, and how to mend it."""
-    fix = p(texts.FIX.format(hint=error.hint)) if error.hint else ""
+    hint = error.hint
+    if isinstance(error, Infeasible) and error.nearest:
+        # In a survey file, everybody is honest.
+        names = {"users": "least_people", "honest": "least_people"}
+        nearest = (f"{names.get(name, name)} = {value:g}" for name, value in error.nearest.items())
+        hint = ", ".join(nearest)
+    fix = p(texts.FIX.format(hint=hint)) if hint else ""
     return f'<div class="problems" role="alert">{p(error.message)}{fix}</div>'
 
 

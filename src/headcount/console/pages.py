@@ -141,7 +141,7 @@ def _asked(number: int) -> str:
         f"<fieldset><legend>{texts.FORM_QUESTION.format(number=number)}</legend>"
         + field(f"text{number}", texts.FORM_TEXT, more='class="wide"')
         + choices(f"kind{number}", texts.FORM_KIND, texts.FORM_KINDS)
-        + field(f"choices{number}", texts.FORM_CHOICES, more='class="wide"')
+        + field(f"choices{number}", texts.FORM_CHOICES, more='class="wide"', look="field choices")
         + f'<label class="option"><input type="checkbox" name="optional{number}" value="yes">'
         f"<span>{texts.FORM_OPTIONAL}</span></label></fieldset>"
     )

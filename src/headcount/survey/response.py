@@ -4,12 +4,13 @@ Each message carries the number of its release inside, and must be sealed by its
 of a response are in random order. So nobody can tell how many of them are dummies, and after mixing
 nothing links two answers of one person. Linked messages would break the joint guarantee.
 
-In local trust, a device answers only some of the releases. The response is filled up with dummies,
-so that it has the same size whichever releases the device has drawn.
+In local trust, a device answers only some of the questions. It draws them before it knows any
+answer, so a person has to be asked only these. The response is filled up with dummies, so that it
+has the same size whichever questions the device has drawn.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,11 @@ from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.bundles import filled_bundle
 from headcount.core.errors import InvalidParameter, InvalidValue
+from headcount.core.randomizer import Randomizer
 from headcount.core.source import Source
+from headcount.protocols.local.some_boxes import BlockRandomizer
 from headcount.randomness.draws import permutation
-from headcount.survey.design import Design
+from headcount.survey.design import Design, Release
 from headcount.survey.local import drawn_releases
 
 
@@ -37,6 +40,52 @@ _FILLING = Message(0, None)  # fills up a response, and belongs to no release
 
 
 @dataclass(frozen=True)
+class Selection:
+    """What one device answers: its releases, and for each of them a first box or None.
+
+    A selection is drawn once, without regard to any answer, and is public. If the boxes of a
+    release are different questions, and a person answers about some of them, they are drawn here.
+    """
+
+    releases: tuple[int, ...]
+    firsts: tuple[int | None, ...]
+
+    @classmethod
+    def drawn(cls, design: Design, source: Source) -> "Selection":
+        """Draw what a device answers. In shuffle trust, everybody answers everything."""
+        releases = tuple(_drawn_releases(design, source))
+        blocks = (_blocks(design.releases[number]) for number in releases)
+        firsts = (None if one is None else one.drawn(source).first for one in blocks)
+        return cls(releases, tuple(firsts))
+
+    def randomizer(self, design: Design, place: int) -> Randomizer:
+        """The randomizer of the release at a place of this selection."""
+        release, first = design.releases[self.releases[place]], self.firsts[place]
+        blocks = _blocks(release)
+        return release.protocol.randomizer if blocks is None else replace(blocks, first=first)
+
+    def questions(self, design: Design) -> tuple[str, ...]:
+        """The ids of the questions that the person has to answer, in the order of the survey."""
+        sides = {table.id: (table.rows.id, table.columns.id) for table in design.tables}
+        found: set[str] = set()
+        for place, number in enumerate(self.releases):
+            release, first = design.releases[number], self.firsts[place]
+            blocks = _blocks(release)
+            places = (
+                range(len(release.ids)) if blocks is None else replace(blocks, first=first).asked
+            )
+            ids = tuple(release.ids[at] for at in places)
+            found.update(side for name in ids for side in sides.get(name, (name,)))
+        return tuple(ask.id for ask in design.asked if ask.id in found)
+
+
+def _blocks(release: Release) -> BlockRandomizer | None:
+    """The randomizer of a release whose boxes are questions, if a person answers some of them."""
+    found = release.protocol.randomizer
+    return found if len(release.ids) > 1 and isinstance(found, BlockRandomizer) else None
+
+
+@dataclass(frozen=True)
 class Response:
     """One person's messages, in random order."""
 
@@ -44,23 +93,28 @@ class Response:
     secure: bool
 
     @classmethod
-    def of(cls, design: Design, answers: Mapping[str, NDArray[Any]], source: Source) -> "Response":
+    def of(
+        cls,
+        design: Design,
+        answers: Mapping[str, NDArray[Any]],
+        source: Source,
+        selection: Selection | None = None,
+    ) -> "Response":
         """The response of a person with these answers, one encoded answer for each question.
 
-        Make a response only once: a second one would spend the budget again.
+        The answers to questions outside the selection are not used. Make a response only once: a
+        second one would spend the budget again.
         """
         checks.instance("design", design, Design)
         checks.instance("source", source, Source)
         if design.trust is Trust.CENTRAL:
             raise InvalidParameter("a response must be sent in shuffle or local trust, got central")
-        for ask in design.asked:
-            if len(answers.get(ask.id, ())) != 1:
-                raise InvalidValue(f"there must be one answer to question {ask.id!r}")
-        columns = design.with_tables(answers)
+        chosen = Selection.drawn(design, source) if selection is None else selection
+        columns = design.with_tables(_used(design, chosen, answers))
         messages: list[Message] = []
-        for number in _answered(design, source):
+        for place, number in enumerate(chosen.releases):
             release, slots = design.releases[number], design.slots_of[number]
-            randomizer = release.protocol.randomizer
+            randomizer = chosen.randomizer(design, place)
             data = filled_bundle(randomizer, release.join(columns), source, slots).to_bytes()
             size, dummy = randomizer.alphabet.bytes_per_message, randomizer.alphabet.dummy_bytes
             payloads = (data[at : at + size] for at in range(0, len(data), size))
@@ -70,7 +124,22 @@ class Response:
         return cls(tuple(messages[at] for at in order), source.secure)
 
 
-def _answered(design: Design, source: Source) -> list[int]:
+def _used(
+    design: Design, selection: Selection, answers: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """The answers that a response depends on. All others are replaced by 0."""
+    asked, found = selection.questions(design), {}
+    for ask in design.asked:
+        if ask.id not in asked:
+            found[ask.id] = np.zeros(1, dtype=ask.task.encoded_dtype)
+        elif len(answers.get(ask.id, ())) != 1:
+            raise InvalidValue(f"there must be one answer to question {ask.id!r}")
+        else:
+            found[ask.id] = answers[ask.id]
+    return found
+
+
+def _drawn_releases(design: Design, source: Source) -> list[int]:
     """The releases that a person answers. In local trust, the device draws them."""
     if design.releases_each is None:
         return list(range(len(design.releases)))

@@ -24,7 +24,7 @@ Messages    1 message of a box and s bits.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, ClassVar
@@ -77,8 +77,20 @@ class BlockRandomizer(Randomizer):
     boxes: int
     each: int
     weight: int  # q·2^64
+    first: int | None = None  # the first box, if a device has drawn it before
 
     fixed_messages = 1
+
+    def drawn(self, source: Source) -> "BlockRandomizer":
+        """A randomizer for one person, whose boxes are drawn now."""
+        return replace(self, first=int(uniform(source, 1, self.boxes, np.uint8)[0]))
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """The boxes about which a person answers, if they were drawn before."""
+        start = 0 if self.first is None else self.first
+        count = self.boxes if self.first is None else min(self.each, self.boxes)
+        return tuple(sorted((start + place) % self.boxes for place in range(count)))
 
     @property
     def alphabet(self) -> Alphabet:
@@ -94,7 +106,10 @@ class BlockRandomizer(Randomizer):
         }
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
-        firsts = uniform(source, len(encoded), self.boxes, np.uint8)
+        if self.first is None:
+            firsts = uniform(source, len(encoded), self.boxes, np.uint8)
+        else:
+            firsts = np.full(len(encoded), self.first, dtype=np.uint8)
         ticks = blocks(encoded, firsts, self.boxes, self.each)
         reports = respond(ticks.astype(np.uint8), 1 << self.each, self.weight, source)
         return Messages.one_each(np.stack([firsts, reports.astype(np.uint8)], axis=1))
@@ -105,11 +120,12 @@ class BlockRandomizer(Randomizer):
             return None
         lie = Fraction(self.weight, WHOLE)
         out: dict[Any, Fraction] = {}
-        for first in range(self.boxes):
+        firsts = range(self.boxes) if self.first is None else (self.first,)
+        for first in firsts:
             own = int(blocks(np.array([value]), np.array([first]), self.boxes, self.each)[0])
             for ticks in range(among):
                 chance = 1 - (among - 1) * lie if ticks == own else lie
-                out[(((first, ticks), 1),)] = chance / self.boxes
+                out[(((first, ticks), 1),)] = chance / len(firsts)
         return out
 
 

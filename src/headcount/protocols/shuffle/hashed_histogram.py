@@ -135,8 +135,14 @@ class HashRandomizer(PoissonRandomizer):
         return spread(encoded, 65 - self.log_cells)
 
     @property
-    def instructions(self) -> None:
-        return None
+    def instructions(self) -> Mapping[str, Any] | None:
+        if self.open:
+            return None
+        return {
+            "kind": "hashed",
+            "log_cells": self.log_cells,
+            "mean": str(self.cells * self.noise),
+        }
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         seeds = source.integers(len(encoded), np.uint64)

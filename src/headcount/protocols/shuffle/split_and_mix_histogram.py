@@ -82,6 +82,16 @@ class BucketSecrets(Randomizer):
     shares: int  # m
     noise: NegativeBinomialShare
 
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {
+            "kind": "bucket-shares",
+            "buckets": self.buckets,
+            "modulus": str(self.modulus),
+            "shares": self.shares,
+            "noise": self.noise.instructions,
+        }
+
     @abstractmethod
     def messages(self, shares: NDArray[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
         """The messages of everybody. `shares` has share j of person i for bucket b at (i, j, b)."""
@@ -101,6 +111,10 @@ class BucketSecrets(Randomizer):
 @dataclass(frozen=True)
 class VectorShares(BucketSecrets):
     """Sends m vectors, each with a share of every bucket."""
+
+    @property
+    def instructions(self) -> Mapping[str, Any]:
+        return {**super().instructions, "vectors": True}
 
     @property
     def alphabet(self) -> Alphabet:

@@ -1,0 +1,172 @@
+"""The page on which people answer, on an emulated slow phone: Chromium, with a real shuffler.
+
+The network has 1.6 Mbit/s and a round trip of 150 ms, and scripts run four times slower. Chromium
+emulates both. Other work of the machine is not taken out.
+"""
+
+import gzip
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import headcount as hc
+from benchmarks.comparison import Comparison
+from headcount.collect import keys
+from headcount.collect.document import Addresses, Document
+from headcount.collect.page_files import FOLDER
+from headcount.collect.pair import free_port
+from headcount.core.budget import Trust
+from headcount.survey.questions import Choice, Number, Scale, Several, YesNo
+from headcount.survey.survey import Survey
+
+_VISITS = 10
+_SECONDS = 60.0  # the longest time to wait for anything
+_FILES = ("respond.html", "respond.css", "respond.js", "icon.svg")
+_NETWORK = {"offline": False, "latency": 150, "downloadThroughput": 2e5, "uploadThroughput": 9e4}
+# Adds a function that waits until an element is there and painted. It gives the time since the page
+# was opened, in milliseconds.
+_PAINTED = """window.painted = (wanted) => new Promise((done) => {
+    const look = () => {
+        if (!document.querySelector(wanted)) return false;
+        watching.disconnect();
+        requestAnimationFrame(() => setTimeout(() => done(performance.now())));
+        return true;
+    };
+    const watching = new MutationObserver(look);
+    if (!look()) watching.observe(document, { childList: true, subtree: true });
+});
+window.firstView = painted("#agree");"""
+_PRESS = """async (wanted) => {
+    const start = performance.now();
+    document.querySelector("button.primary").click();
+    return (await painted(wanted)) - start;
+}"""
+# To each question, the last answer. It may be "no answer".
+_ANSWER = """() => {
+    for (const one of document.querySelectorAll("fieldset")) {
+        [...one.querySelectorAll("input")].at(-1).click();
+    }
+}"""
+
+
+def pages() -> Iterator[Comparison]:
+    """How soon the first question is shown, and how long it takes to randomize and to seal."""
+    with tempfile.TemporaryDirectory() as folder, _shuffler(Path(folder)) as survey:
+        visits = list(_visits(survey))
+        first = min(shown + began for shown, began, _ in visits)
+        sealed = min(took for *_, took in visits)
+        phone = "slow phone"
+        yield Comparison.of_times(
+            f"first question of a survey of 12 questions, {phone}", first, "time allowed", 1, "≥ 1"
+        )
+        yield Comparison.of_times(
+            f"randomize and seal 12 answers, {survey.messages} messages, {phone}", sealed,
+            "time allowed", 1, "≥ 1",
+        )  # fmt: skip
+        contents = [survey.data, *((FOLDER / name).read_bytes() for name in _FILES)]
+        weight = sum(len(gzip.compress(one)) for one in contents)
+        yield Comparison(
+            "weight of the page and of a document of 12 questions, compressed",
+            f"{weight / 1000:.3g} kB", "weight allowed", "120 kB", 120_000 / weight, "≥ 1",
+        )  # fmt: skip
+
+
+def _survey(home: Path) -> Document:
+    """Twelve questions, with every kind. People add the noise."""
+    several = ("cannabis", "stimulants", "opioids", "other")
+    survey = Survey(
+        (
+            Choice("sex", "What is your sex?", choices=("female", "male", "other")),
+            YesNo("smoke", "Do you smoke?"),
+            YesNo("drive", "Did you drive after drinking last month?"),
+            YesNo("sick", "Were you sick last month?"),
+            YesNo("work", "Do you work?"),
+            YesNo("help", "Would you know where to find help?"),
+            YesNo("harassed", "Were you harassed on the campus last year?", optional=True),
+            Choice("commute", "How do you come?", choices=("on foot", "bicycle", "bus", "car")),
+            Several("drugs", "Which of these did you take last year?", choices=several, at_most=3),
+            Scale("sleep", "How well do you sleep?", low=1, high=5),
+            Scale("stress", "How stressed were you last week?", low=1, high=5),
+            Number("partners", "How many partners did you have last year?",
+                   low=0, high=50, whole=True, want=("mean", "quantiles"), optional=True),
+        ),
+        hc.Budget(2, 1e-8),
+        Trust.SHUFFLE,
+        2000,
+        title="A made-up campus",
+    )  # fmt: skip
+    places = Addresses(*(f"http://127.0.0.1:{free_port()}" for _ in range(2)))
+    return Document.of(survey, keys.create(home / "analyzer", None), places)
+
+
+@contextmanager
+def _shuffler(home: Path) -> Iterator[Document]:
+    """A shuffler that serves the survey during the block."""
+    survey, path, token = _survey(home), home / "survey.json", home / "token"
+    survey.save(path)
+    token.write_text("a token of the benchmark\n")
+    port = survey.addresses.shuffler.rpartition(":")[2]
+    with subprocess.Popen(
+        [sys.executable, "-m", "headcount", "shuffler", "serve", "--survey", str(path),
+         "--store", str(home / "shuffler.db"), "--port", port, "--token-file", str(token)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        try:
+            _until_ready(f"{survey.addresses.shuffler}/readyz")
+            yield survey
+        finally:
+            process.terminate()
+
+
+def _until_ready(url: str) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while True:
+        try:
+            with urlopen(url):
+                return
+        except (URLError, ConnectionError):
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
+
+
+def _visits(survey: Document) -> Iterator[tuple[float, float, float]]:
+    """Seconds until a new phone shows the first view, the first question, and sealed messages."""
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium")
+    assert path is not None, "run `make chromium` first"
+    with sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        for _ in range(_VISITS):
+            phone = browser.new_context(viewport={"width": 375, "height": 740}, locale="en-US")
+            yield _visit(phone, f"{survey.addresses.shuffler}/surveys/{survey.digest}/")
+            phone.close()
+        browser.close()
+
+
+def _visit(phone: Any, address: str) -> tuple[float, float, float]:
+    page = phone.new_page()
+    page.set_default_timeout(1000 * _SECONDS)
+    devtools = phone.new_cdp_session(page)
+    devtools.send("Network.enable")
+    devtools.send("Network.emulateNetworkConditions", _NETWORK)
+    devtools.send("Emulation.setCPUThrottlingRate", {"rate": 4})
+    page.add_init_script(_PAINTED)
+    page.goto(address)
+    shown = page.evaluate("firstView")
+    page.locator("#agree").check()
+    began = page.evaluate(_PRESS, "#question-1")
+    page.evaluate(_ANSWER)
+    page.locator("button.primary").click()
+    page.locator("dl").wait_for()
+    sealed = page.evaluate(_PRESS, "details pre")
+    return shown / 1000, began / 1000, sealed / 1000
