@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 import headcount as hc
 import postgres
 from collection import TOKEN, analyzer, distinct, document, shuffler, two_questions
+from commands import Headcount
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.analyzer_app import analyzer_app
 from headcount.collect.client import Respondent, opened, response, results_at
@@ -157,6 +158,29 @@ def test_a_bad_survey_does_not_hold_up_the_others(
     )
     assert counted.status_code == 200
     assert f'survey="{first.digest}"}} 1\n' in metrics.text
+
+
+def test_the_status_of_other_surveys_is_shown_beside_an_unreadable_one(
+    headcount: Headcount, tmp_path: Path
+) -> None:
+    one = shuffler(tmp_path)
+    good, bad = distinct(tmp_path, 3), distinct(tmp_path, 4)
+    for survey in (good, bad):
+        one.register(survey)
+        one.accept(answered(survey, 2))
+    assert headcount("shuffler", "status").status == 0
+    spoil(tmp_path / "shuffler.db", "surveys", bad.digest)
+    shown = headcount("shuffler", "status")
+    assert shown.status == 2
+    assert good.digest[:12] in shown.out
+    assert bad.digest[:12] not in shown.out
+    assert f"{bad.digest[:12]}: a survey document must be complete" in shown.err
+    listed = headcount("shuffler", "status", "--json")
+    found = json.loads(listed.out)
+    assert listed.status == 2
+    assert [(row["survey"], row["responses"]) for row in found["surveys"]] == [(good.digest, 2)]
+    assert list(found["unreadable"]) == [bad.digest]
+    assert found["error"]["code"] == "unreadable-data"
 
 
 # Respondents ------------------------------------------------------------------------------------

@@ -3,10 +3,12 @@
 Every person has a value of their own. So any count above one is a double count.
 """
 
+import errno
 import itertools
 import json
 import os
 import random
+import resource
 import signal
 import threading
 import time
@@ -358,6 +360,38 @@ def test_a_store_that_must_not_grow_refuses_and_recovers(tmp_path: Path) -> None
     assert one.status(survey.digest).responses == stored
     one.accept([sent()])  # a new connection has no limit
     assert one.status(survey.digest).responses == stored + 1
+
+
+@pytest.mark.parametrize("reason", [None, errno.EIO, errno.ENOSPC, errno.EDQUOT])
+def test_an_error_of_the_disk_is_not_called_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int | None
+) -> None:
+    """The file may not grow, so SQLite fails to write, but there is room on the disk. If there is
+    no room either, or no room within a quota, the disk is full.
+    """
+    survey = distinct(tmp_path, 6)
+    one = Shuffler(opened(str(tmp_path / "shuffler.db")))
+    one.register(survey)
+    sent = [Sent(survey.digest, body) for body in answers(survey, 2)]
+    assert one.accept(sent[:1]) == ["stored"]
+    files = {*tmp_path.iterdir()}
+    if reason is not None:
+        failure = OSError(reason, os.strerror(reason))
+        monkeypatch.setattr(os, "fsync", lambda file: (_ for _ in ()).throw(failure))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**15, before[1]))
+    try:
+        with pytest.raises((Full, Unavailable)) as refused:
+            one.accept(sent)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    full = reason in (errno.ENOSPC, errno.EDQUOT)
+    assert (refused.value.code, refused.value.http_status) == (
+        ("full", 507) if full else ("unavailable", 503)
+    )
+    monkeypatch.undo()
+    assert one.accept(sent) == ["seen before", "stored"]
+    assert {*tmp_path.iterdir()} == files
 
 
 def test_a_damaged_file_is_refused_until_it_is_whole_again(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import headcount as hc
+from headcount.core import work
 from headcount.road import memory
 from headcount.road.pieces import tally_of_part
 
@@ -106,3 +107,89 @@ def test_cores_and_memory_do_not_change_a_tally(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_least_of_all_limits_counts() -> None:
     assert 2**20 < memory.memory_there() < 2**62
+
+
+@pytest.mark.parametrize("buckets", [10**6, 10**7])
+def test_people_do_not_send_a_bit_for_every_bucket_if_this_takes_long(buckets: int) -> None:
+    """A bit for each of a million buckets and people takes one core more than ten minutes."""
+    planned = hc.plan(hc.Histogram(buckets), BUDGET, hc.Crowd(10**6), trust="local")
+    assert planned.best.protocol == "local.hadamard"
+    assert planned.best.seconds < 60
+    assert planned["local.unary-symmetric"].expected_error < planned.best.expected_error
+    assert "not chosen: local.unary-symmetric takes one core about" in str(planned)
+    few = hc.plan(hc.Histogram(buckets), BUDGET, hc.Crowd(1000), trust="local")
+    assert few.best.protocol == "local.unary-symmetric"
+
+
+def test_shuffled_messages_are_not_compared_with_every_bucket_if_this_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def planned() -> hc.Plan:
+        return hc.plan(hc.Histogram(20_000), BUDGET, hc.Crowd(1000), trust="shuffle")
+
+    slow = planned()["shuffle.hashed-histogram"]
+    assert planned().best == slow
+    monkeypatch.setattr("headcount.planner.plan.MANY_SECONDS", slow.seconds / 2)
+    assert planned().best.seconds < slow.seconds
+
+
+def test_the_stated_time_grows_with_the_comparisons_of_messages_and_buckets() -> None:
+    def seconds(name: str, buckets: int, epsilon: float = 1.0, people: int = 1000) -> float:
+        task, budget = hc.Histogram(buckets), hc.Budget(epsilon, 1e-6)
+        protocol = hc.protocol(name, task, budget, hc.Crowd(people))
+        return work.seconds_of_messages(protocol, people)
+
+    for name, epsilon in (
+        ("local.unary-symmetric", 1.0),
+        ("local.subset", 1.0),
+        ("local.hashing", 10.0),  # all buckets are hashed
+        ("shuffle.hashed-histogram", 1.0),
+    ):
+        few, many = (seconds(name, buckets, epsilon) for buckets in (2**11, 2**15))
+        assert many / few == pytest.approx(16, rel=0.05)
+        if name.startswith("local"):
+            assert seconds(name, 2**11, epsilon, 5000) == pytest.approx(5 * few)
+    # One transform serves all buckets, so their number hardly matters.
+    for name, epsilon in (("local.hashing", 2.0), ("local.hadamard", 10.0)):
+        assert seconds(name, 2**19, epsilon) < 4 * seconds(name, 2**14, epsilon)
+    assert seconds("central.geometric", 2**15) == 0
+
+
+def test_messages_that_take_too_long_are_refused_before_they_are_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = hc.Ledger.create(tmp_path / "spent.db")
+    book.create_dataset("town", hc.Budget(10))
+    data = {"value": list(range(100)), "city": ["Bonn", "Ulm"] * 50}
+
+    def asked(**settings: Any) -> Any:
+        return hc.estimate(
+            data, hc.Histogram(10**5), column="value", budget=hc.Budget(1), ledger=book,
+            protocol="local.unary-symmetric", **settings,
+        )  # fmt: skip
+
+    monkeypatch.setattr(work, "MOST_SECONDS", 0.005)
+    for group in (None, "city"):
+        with pytest.raises(
+            hc.Infeasible, match=r"messages of local\.unary-symmetric take"
+        ) as found:
+            asked(group=group)
+        assert found.value.nearest == {"users": 66}  # 100 people take 0.0075 s
+    assert book.spending("town").entries == ()
+    monkeypatch.setattr(work, "MOST_SECONDS", 0.01)
+    asked()
+    assert len(book.spending("town").entries) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "1 second"),
+        (119, "119 seconds"),
+        (120, "2 minutes"),
+        (7300, "2 hours"),
+        (1e6, "12 days"),
+    ],
+)
+def test_times_are_shown_in_words(seconds: float, words: str) -> None:
+    assert work.shown_time(seconds) == words

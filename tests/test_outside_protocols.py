@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
+from importlib.metadata import DistributionFinder, MetadataPathFinder
 from itertools import combinations, permutations
 from multiprocessing import get_context
 from pathlib import Path
@@ -420,6 +422,56 @@ def test_an_installed_package_is_found_when_names_are_asked(
     assert capsys.readouterr().out == "loaded\n"
 
 
+class Elsewhere(DistributionFinder):
+    """Finds packages in a folder that is not on the path."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def find_spec(self, *_: Any) -> None:
+        """Nothing: the modules are on the path."""
+
+    def find_distributions(self, context: Any = None) -> Iterator[Any]:
+        folders = DistributionFinder.Context(path=[self.folder])
+        yield from MetadataPathFinder.find_distributions(folders)
+
+
+@pytest.mark.parametrize("kind", ["egg-info", "archive", "egg", "finder"])
+def test_packages_are_found_wherever_python_finds_them(
+    site: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders are searched without `importlib.metadata`, but everything else is left to it."""
+    (metadata,) = site.glob("*.dist-info")
+    place = site
+    if kind == "egg-info":
+        metadata.rename(site / "packed_coin.egg-info")
+    elif kind == "archive":
+        place = Path(shutil.make_archive(str(site), "zip", site))
+    elif kind == "egg":
+        place = site.rename(site.with_name("packed_coin-1.0-py3.egg"))
+        (place / metadata.name).rename(place / "EGG-INFO")
+    elif kind == "finder":
+        elsewhere = site.with_name("elsewhere")
+        elsewhere.mkdir()
+        metadata.rename(elsewhere / metadata.name)
+        monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Elsewhere(elsewhere)])
+    monkeypatch.syspath_prepend(place)
+    assert "local.packed-coin" in hc.protocol_names(hc.Count())
+    sys.modules.pop("packed_coin")
+
+
+@pytest.mark.usefixtures("people")
+def test_an_estimate_does_not_load_the_metadata_of_packages_without_protocols(site: Path) -> None:
+    program = (
+        "import sys; import headcount as hc; "
+        "hc.estimate('people.csv', hc.Count(), column='smoker', budget=hc.Budget(1)); "
+        "print('importlib.metadata' in sys.modules)"
+    )
+    assert command(site, "-c", program).stdout == "loaded\nTrue\n"
+    (next(site.glob("*.dist-info")) / "entry_points.txt").write_text("[console_scripts]\n")
+    assert command(site, "-c", program).stdout == "False\n"
+
+
 def test_broken_packages_are_left_out_in_one_line(
     installed: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -441,6 +493,7 @@ def test_broken_packages_are_left_out_in_one_line(
     )
 
 
+@pytest.mark.usefixtures("installed")
 def test_damaged_metadata_break_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -455,7 +508,7 @@ def test_damaged_metadata_break_nothing(
 def command(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
-        env={**os.environ, "PYTHONPATH": str(site)},
+        env={**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{Path(hc.__file__).parents[1]}"},
         cwd=site.parent,
         capture_output=True,
         text=True,

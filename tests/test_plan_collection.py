@@ -433,7 +433,7 @@ def test_plans_of_collections_are_saved_and_run(tmp_path: Path) -> None:
     )
     document = {**plan.to_dict(), "version": 1}
     (tmp_path / "plan.json").write_text(json.dumps(document))
-    with pytest.raises(hc.UnreadableData, match=r"version 2, got .*, version 1"):
+    with pytest.raises(hc.UnreadableData, match=r"version 3, got .*, version 1"):
         hc.Plan.load(tmp_path / "plan.json")
 
 

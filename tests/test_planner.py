@@ -394,7 +394,7 @@ def test_changed_plans_are_refused(tmp_path: Path) -> None:
         ({"budget": {"epsilon": 2.0, "delta": 1e-6}}, "digest"),
         ({"crowd": {"users": 5000, "honest": None}}, "digest"),
         ({"chosen": "local.randomized-response"}, "digest"),
-        ({"version": 1}, "version 2, got"),
+        ({"version": 1}, "version 3, got"),
         ({"format": "other"}, "must be of format"),
         ({"task": {"name": "mode"}}, "complete and valid"),
         ({"candidates": [{}]}, "complete and valid"),

@@ -140,13 +140,25 @@ def export(
 @shuffler.command(epilog="Example: headcount shuffler status --store shuffler.db")
 @ungrouped
 def status(store: Place = STORE, as_json: AsJson = False) -> None:
-    """Show all surveys, and how many people have answered."""
+    """Show all surveys, and how many people have answered.
+
+    If the document of a survey cannot be read, the other surveys are shown, and the exit status
+    is 2.
+    """
     made = Shuffler(opened(_existing(store)))
-    found = [made.status(digest) for digest in made.surveys()]
+    found: list[Status] = []
+    unreadable: dict[str, str] = {}
+    for digest in made.surveys():
+        try:
+            found.append(made.status(digest))
+        except UnreadableData as error:
+            unreadable[digest] = str(error)
+    wrong = "; ".join(f"{digest[:12]}: {error}" for digest, error in unreadable.items())
     deliver(
-        lambda: {"surveys": [one.to_dict() for one in found]},
+        lambda: {"surveys": [one.to_dict() for one in found], "unreadable": unreadable},
         lambda saved: print_table(_table(found)),
         as_json=as_json,
+        refusal=UnreadableData(f"all surveys must be readable, got {wrong}") if wrong else None,
     )
 
 

@@ -16,9 +16,12 @@ With synchronous = FULL, SQLite syncs the journal after truncating it. So a comm
 survives a power failure.
 """
 
+import errno
+import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from headcount.collect.refusals import Full, Unavailable
@@ -75,7 +78,21 @@ class SqliteStore(Store):
         """Nothing is left to do: `secure_delete` has overwritten deleted rows."""
 
     def _refusal(self, error: Exception) -> Full | Unavailable:
-        name = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
-        if name == "SQLITE_FULL" or (name == "SQLITE_IOERR" and "disk" in str(error)):
+        name = getattr(error, "sqlite_errorname", "")
+        # SQLite reports a write without room as SQLITE_FULL. Other calls that need room, such as
+        # a sync, end with SQLITE_IOERR, like all other errors of a disk.
+        if name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and self._has_no_room()):
             return Full(f"{self.shown} must have room on its disk, but the disk is full")
         return Unavailable(f"{self.shown} must be a database that can be used: {one_line(error)}")
+
+    def _has_no_room(self) -> bool:
+        """Whether another page does not fit on the disk. SQLite does not tell why a call failed, so
+        a page is written to a file that is deleted at once.
+        """
+        try:
+            with TemporaryFile(dir=self._path.parent, buffering=0) as file:
+                file.write(bytes(_PAGE))
+                os.fsync(file.fileno())
+        except OSError as failure:
+            return failure.errno in (errno.ENOSPC, errno.EDQUOT)
+        return False

@@ -61,6 +61,13 @@ class Estimator(ABC):
             return np.array([len(payload) - ones, ones])
         return np.bincount(payload, minlength=self.tally_size).astype(np.int64)
 
+    @property
+    def seconds_per_message(self) -> float:
+        """About how many seconds one core takes to count a message, besides reading it. By default,
+        it is nothing. An estimator that compares each message with many buckets states it.
+        """
+        return 0.0
+
     @abstractmethod
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         """The counts of a random tally, drawn without making messages. They have the same law as

@@ -6,7 +6,6 @@ all show this table.
 
 import math
 from dataclasses import dataclass, replace
-from html import escape
 
 _GAP = "  "
 _STYLE = "text-align:{};padding:0.15em 0.9em 0.15em 0;white-space:nowrap"
@@ -81,6 +80,8 @@ class Table:
         return "\n\n".join("\n".join(part) for part in parts if part)
 
     def html(self) -> str:
+        from html import escape
+
         def line(cells: tuple[str, ...], tag: str) -> str:
             sides = ("left" if self._is_left(at) else "right" for at in range(len(cells)))
             return "".join(

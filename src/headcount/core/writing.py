@@ -7,7 +7,6 @@ import errno
 import json
 import math
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -120,7 +119,7 @@ def same_file(one: Path, other: Path) -> bool:
 @contextmanager
 def _temporary(folder: Path) -> Iterator[Path]:
     """The path of a new file in a folder. If the file still exists at the end, it is deleted."""
-    path = folder / f".headcount-{secrets.token_hex(8)}.tmp"
+    path = folder / f".headcount-{os.urandom(8).hex()}.tmp"
     try:
         yield path
     finally:

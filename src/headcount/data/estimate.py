@@ -15,6 +15,7 @@ from headcount.core.protocol import check_crowd
 from headcount.core.source import Source
 from headcount.core.table import counted_people
 from headcount.core.task import Task
+from headcount.core.work import check_work
 from headcount.data.engine import Crowds
 from headcount.data.group_privacy import row_budget
 from headcount.data.grouped import GroupedEstimate
@@ -161,7 +162,13 @@ class Prepared:
     ) -> None:
         self._request, self._people, self._plans = request, people, plans
         self._answered = False
-        check_memory({group: route.protocol for group, (route, _) in plans.items()}, people.users)
+        protocols = {group: route.protocol for group, (route, _) in plans.items()}
+        check_memory(protocols, people.users)
+        if not request.place.remote:
+            check_work(
+                {group: one for group, one in protocols.items() if not plans[group][0].reserve},
+                people.users,
+            )
         releases = {group: one for group, (_, one) in plans.items()}
         self.release = joint(releases, people, request.question)
         _log.info("ready: %s, which will spend %s", self.release.name, self.release.guarantee)

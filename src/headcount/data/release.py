@@ -9,6 +9,7 @@ from headcount.core.guarantee import GroupCurve, Guarantee, NearCurve, PrivacyCu
 from headcount.core.protocol import Protocol
 from headcount.core.table import short
 from headcount.core.task import Task
+from headcount.core.work import can_be_drawn_at_once
 from headcount.data.engine import Crowds
 from headcount.data.group_privacy import person_guarantee
 from headcount.data.honesty import relied_on
@@ -104,7 +105,6 @@ def drawn_at_once(protocol: Protocol, question: Question, users: int) -> bool:
     return (
         question.counting
         and protocol.trust is not Trust.CENTRAL
-        and protocol.estimator.simulates_exactly
-        and protocol.guarantee.delta > 0
+        and can_be_drawn_at_once(protocol)
         and users * protocol.messages_per_user > _MANY
     )

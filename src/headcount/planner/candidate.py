@@ -12,6 +12,7 @@ from headcount.core.errors import Infeasible, InvalidParameter
 from headcount.core.guarantee import Guarantee
 from headcount.core.protocol import Protocol
 from headcount.core.task import Task
+from headcount.core.work import can_be_drawn_at_once, seconds_of_messages
 from headcount.planner.cache import cached
 from headcount.protocols.registry import is_outside, protocol, protocol_class
 
@@ -59,7 +60,8 @@ class Candidate:
     for one message or dummy. `sealed_bytes` is the size of the bundle in bytes if each message is
     sealed (encrypted). `slots` and `sealed_bytes` are None if no bundle fits the budget.
     `influence` is None if the protocol does not state it. `shuffler_duties` is None if there is no
-    shuffler.
+    shuffler. `seconds` is about how long one core takes to make and count everybody's messages. It
+    is 0 if there are none, or if their tally can be drawn in a single step.
     """
 
     protocol: str
@@ -71,6 +73,7 @@ class Candidate:
     confidence: float
     messages_per_user: float
     bits_per_message: int
+    seconds: float
     slots: int | None
     sealed_bytes: int | None
     influence: InfluenceRange | None
@@ -94,7 +97,7 @@ class Candidate:
     def from_dict(cls, document: Mapping[str, Any]) -> "Candidate":
         """The candidate that `to_dict` wrote."""
         given = {key: one for key, one in document.items() if key != "relies_on_honest_people"}
-        for key in ("standard_error", "expected_error", "margin", "messages_per_user"):
+        for key in ("standard_error", "expected_error", "margin", "messages_per_user", "seconds"):
             checks.real(key, given[key])
         checks.confidence(given["confidence"])
         checks.whole("bits_per_message", given["bits_per_message"], low=1, high=2**62)
@@ -217,6 +220,7 @@ def _assess(
             confidence=confidence,
             messages_per_user=float(built.messages_per_user),
             bits_per_message=built.alphabet.bits,
+            seconds=0.0 if can_be_drawn_at_once(built) else seconds_of_messages(built, crowd.users),
             slots=_slots(built),
             sealed_bytes=None if _slots(built) is None else built.sealed_bytes,
             influence=_shift(built),

@@ -20,6 +20,7 @@ from headcount.core.errors import HeadcountError, Infeasible, InvalidParameter, 
 from headcount.core.protocol import Protocol, least_users
 from headcount.core.table import Table, counted_people, exact, short, size
 from headcount.core.task import Task, task_from
+from headcount.core.work import shown_time
 from headcount.core.writing import write_file
 from headcount.planner.cache import cached, digest
 from headcount.planner.candidate import Candidate, Refusal
@@ -36,9 +37,12 @@ from headcount.planner.within import assess_within
 from headcount.protocols.registry import outside_names, own_names, protocol, protocol_class
 from headcount.theory import Bound, bounds
 
-FORMAT, VERSION = "headcount.plan", 2
+FORMAT, VERSION = "headcount.plan", 3
 MOST_BYTES = 2**28  # the largest file that is read as a plan
-MANY_MESSAGES = 100  # a protocol with more messages per person is chosen only if no other fits
+# A protocol that sends more messages per person, or that takes one core longer, is chosen only if
+# no other fits.
+MANY_MESSAGES = 100
+MANY_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,11 @@ class Plan:
     """The candidates in the order of their expected errors, and the refused protocols.
 
     `chosen` names the protocol to run, which is the best candidate unless the caller chooses
-    another. The best candidate has the least expected error among those that send at most 100
-    messages per person and rely only on what is usual for their trust model. If there are none, it
-    has the least expected error among those that send at most 100 messages per person. If there are
-    still none, it has the least expected error of all. For a collection, the best candidate always
-    has the least expected error of all.
+    another. The best candidate has the least expected error among those whose messages take one
+    core at most five minutes, and which send at most 100 messages per person. If all candidates
+    take longer or send more, this does not matter. Among those that send at most 100 messages, one
+    that relies on more than is usual for its trust model is chosen only if there is no other. For a
+    collection, the best candidate always has the least expected error of all.
     """
 
     task: Task
@@ -178,11 +182,13 @@ class Plan:
 
     def _notes_on_others(self, best: list[Candidate]) -> Iterator[str]:
         for candidate in (candidate for candidate in self.candidates if candidate not in best):
-            if candidate.messages_per_user > MANY_MESSAGES:
-                name = candidate.protocol
+            name = candidate.protocol
+            if candidate.seconds > MANY_SECONDS:
+                yield f"not chosen: {name} takes one core about {shown_time(candidate.seconds)}"
+            elif candidate.messages_per_user > MANY_MESSAGES:
                 yield f"not chosen: {name} sends more than {MANY_MESSAGES} messages per person"
             elif not candidate.guarantee.relies_as_usual:
-                yield f"not chosen: {candidate.protocol} relies on {candidate.guarantee.relies_on}"
+                yield f"not chosen: {name} relies on {candidate.guarantee.relies_on}"
 
     def _collection_notes(self) -> Iterator[str]:
         for candidate in self.candidates:
@@ -465,12 +471,14 @@ def _collection_cells(candidate: Candidate) -> _Cells:
 def _best(candidates: list[Candidate], purpose: Purpose = Purpose.ACCURACY) -> Candidate | None:
     """The candidate to choose from a list that is sorted by error.
 
-    It is the first candidate that sends few messages and relies only on what is usual for its trust
-    model. If there is none, it is the first candidate that sends few messages. If there is still
-    none, it is the first of the list. For a collection, it is always the first of the list.
+    Candidates that take long are left out, unless all of them do. Then it is the first candidate
+    that sends few messages and relies only on what is usual for its trust model. If there is none,
+    it is the first candidate that sends few messages. If there is still none, it is the first of
+    the list. For a collection, it is always the first of the list.
     """
     if purpose is Purpose.COLLECTION:
         return next(iter(candidates), None)
-    light = [candidate for candidate in candidates if candidate.messages_per_user <= MANY_MESSAGES]
+    quick = [one for one in candidates if one.seconds <= MANY_SECONDS] or candidates
+    light = [candidate for candidate in quick if candidate.messages_per_user <= MANY_MESSAGES]
     usual = [candidate for candidate in light if candidate.guarantee.relies_as_usual]
-    return next(iter(usual or light or candidates), None)
+    return next(iter(usual or light or quick), None)

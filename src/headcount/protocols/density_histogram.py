@@ -235,6 +235,10 @@ class BinnedDensity(Estimator):
     def most_users(self) -> int:
         return self.histogram.most_users
 
+    @property
+    def seconds_per_message(self) -> float:
+        return self.histogram.seconds_per_message
+
     def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
         return self.histogram.count(payload)
 

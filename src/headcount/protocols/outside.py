@@ -12,9 +12,12 @@ left out, and a log message names its package.
 import inspect
 import os
 import re
+import sys
 import threading
 from collections.abc import Container
 from dataclasses import MISSING, fields
+from importlib.machinery import PathFinder
+from pathlib import Path
 
 from headcount.core import checks
 from headcount.core.budget import Trust
@@ -90,6 +93,8 @@ class Outside:
             self._classes = known if kind in known else (*known, kind)
 
     def _load_packages(self) -> None:
+        if not _packages_may_have_protocols():
+            return
         from importlib.metadata import entry_points  # slow to import
 
         try:
@@ -112,6 +117,36 @@ class Outside:
             self._left_out.add(what)
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             logging.getLogger("headcount").warning("headcount: %s left out: %s", what, reason)
+
+
+def _packages_may_have_protocols() -> bool:
+    """Whether `importlib.metadata` may find entry points of our group. It takes long to import, so
+    the files in which it would look are searched for the name of the group. Archives, and packages
+    that are found in other ways, are left to `importlib.metadata`.
+    """
+    finders = (finder for finder in sys.meta_path if finder is not PathFinder)
+    if any(hasattr(finder, "find_distributions") for finder in finders):
+        return True
+    for folder in map(str, sys.path):
+        try:
+            with os.scandir(folder or ".") as found:
+                if folder.lower().endswith(".egg") or any(map(_names_group, found)):
+                    return True
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return True
+    return False
+
+
+def _names_group(entry: os.DirEntry[str]) -> bool:
+    """Whether this is the metadata of a package, and has the name of our group."""
+    if not entry.name.lower().endswith((".dist-info", ".egg-info")):
+        return False
+    try:
+        return GROUP.encode() in Path(entry.path, "entry_points.txt").read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _check(kind: type[Protocol]) -> None:

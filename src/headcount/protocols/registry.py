@@ -30,7 +30,7 @@ _CLASSES = {
     "central.tree": "central.tree:CentralTree(Distribution)",
     "central.exponential-quantile": "central.exponential_quantile:ExponentialQuantile(Quantiles)",
     "central.laplace": "central.laplace:Laplace(Count,Sum,Mean) "
-    "central.laplace:LaplaceHistogram(Histogram) central.density:LaplaceDensity(Density)",
+    "central.laplace_histogram:LaplaceHistogram(Histogram) central.density:LaplaceDensity(Density)",
     "central.sum-zero": "central.sum_zero:SumZeroHistogram(Histogram) "
     "central.density:SumZeroDensity(Density)",
     "central.cube": "central.cube:Cube(Boxes)",

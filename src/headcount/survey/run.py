@@ -16,6 +16,7 @@ from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.table import counted_people
 from headcount.core.tally import Tally
+from headcount.core.work import check_work
 from headcount.ledger.ledger import Ledger
 from headcount.randomness.sources import SecureSource
 from headcount.road.memory import check_memory
@@ -137,6 +138,7 @@ def ready(design: Design, columns: Mapping[str, Any], source: Source | None) -> 
         encoded = {at: encoded[at][answering[at]] for at in places}
     people = Respondents(encoded, protocols)
     check_memory(protocols, people.users)
+    check_work(protocols, people.users)
     return Ready(design, people, Bits.of(source, 1), users)
 
 

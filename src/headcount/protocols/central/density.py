@@ -17,7 +17,7 @@ from headcount.core.budget import Trust
 from headcount.core.protocol import Protocol
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.central.histogram import GeometricHistogram
-from headcount.protocols.central.laplace import LaplaceHistogram
+from headcount.protocols.central.laplace_histogram import LaplaceHistogram
 from headcount.protocols.central.sum_zero import SumZeroHistogram
 from headcount.protocols.density_histogram import DensityHistogram
 

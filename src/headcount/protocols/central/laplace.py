@@ -1,4 +1,4 @@
-"""Laplace noise on a count, a sum, a mean or a histogram (Dwork, McSherry, Nissim, Smith 2006).
+"""Laplace noise on a count, a sum or a mean (Dwork, McSherry, Nissim, Smith 2006).
 
 Notation    x_i is the number that person i holds, in [low, high]. n is the number of people.
 Randomizer  Real numbers are rounded to a fine grid. People add no noise.
@@ -6,8 +6,7 @@ Analyzer    The sum plus Laplace noise of scale (high−low)/ε, on a grid whose
             (high−low)/1024. This is two-sided geometric noise with many small steps (see
             `geometric`), sampled exactly. A Laplace variable in floating point would leak
             information through its low bits (Mironov 2012).
-Privacy     Pure ε-differential privacy, as for geometric noise. In a histogram, the noise of each
-            bucket has scale 2/ε.
+Privacy     Pure ε-differential privacy, as for geometric noise.
 Error       Unbiased. The variance 2((high−low)/ε)² is slightly larger than the variance of
             geometric noise with whole steps.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
@@ -16,21 +15,13 @@ Messages    1 per person, to the curator. The local ε is infinite, so the curat
 from dataclasses import dataclass
 
 from headcount.protocols.central.geometric import Geometric
-from headcount.protocols.central.histogram import GeometricHistogram
 
-_STEPS = 1024
-_METHOD = "Laplace noise on a fine grid, sampled exactly"
+STEPS = 1024
+METHOD = "Laplace noise on a fine grid, sampled exactly"
 
 
 @dataclass(frozen=True)
 class Laplace(Geometric):
     name = "central.laplace"
-    steps = _STEPS
-    method = _METHOD
-
-
-@dataclass(frozen=True)
-class LaplaceHistogram(GeometricHistogram):
-    name = "central.laplace"
-    steps = _STEPS
-    method = _METHOD
+    steps = STEPS
+    method = METHOD

@@ -87,6 +87,7 @@ from headcount.protocols.shuffle.fake_users import (
 from headcount.randomness.totals import binomial, groups, poisson
 
 _MOST_LOG_CELLS = 25  # the largest l; keys then have at least 40 bits
+_MATCH = 1e-9  # the seconds that one core takes to compare a message with a bucket
 _CHUNK = 1 << 15  # the number of messages whose hashes stay in the cache for all buckets
 _ODD = tuple(np.uint64(number) for number in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
@@ -211,6 +212,10 @@ class MatchedBuckets(Estimator):
     @property
     def tally_size(self) -> int:
         return len(self.keys)
+
+    @property
+    def seconds_per_message(self) -> float:
+        return _MATCH * self.tally_size
 
     def count(self, payload: NDArray[Any]) -> NDArray[np.int64]:
         matches = np.zeros(self.tally_size, dtype=np.int64)
