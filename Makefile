@@ -68,7 +68,9 @@ figures: .venv/dev ## Simulate how the errors of densities fall, and write docs/
 	$(BIN)/python -m benchmarks.densities
 
 docs: .venv/docs .venv/node_modules/katex ## Build the documentation into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/generate.py
+	$(BIN)/zensical build --strict --clean
+	$(BIN)/python docs/typeset.py
 
 # Formulas are typeset when the site is built, by KaTeX, which runs in Node. The pages are built in Node.
 node:
@@ -83,7 +85,7 @@ node:
 	@touch $@
 
 clean: ## Remove everything that the targets made
-	rm -rf .venv site headcount-demo.png .*_cache .hypothesis browser/node_modules \
+	rm -rf .venv .cache build site headcount-demo.png .*_cache .hypothesis browser/node_modules \
 	src/headcount/collect/pages
 
 .venv/%: pyproject.toml
