@@ -71,7 +71,9 @@ figures: .venv/dev ## Simulate how the errors of densities fall, and write docs/
 	$(BIN)/python -m benchmarks.densities
 
 docs: .venv/docs guide ## Build the documentation into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/generate.py
+	$(BIN)/zensical build --strict --clean
+	$(BIN)/python docs/typeset.py
 
 # The pages are built in Node. Formulas are typeset when pages are built, by KaTeX, which runs in Node.
 node:
@@ -82,7 +84,7 @@ node:
 	"'npm'" >&2; exit 1; }
 
 clean: ## Remove everything that the targets made
-	rm -rf .venv site headcount-demo.png .*_cache .hypothesis browser/node_modules \
+	rm -rf .venv .cache build site headcount-demo.png .*_cache .hypothesis browser/node_modules \
 	src/headcount/collect/pages src/headcount/guide/pages browser/guide/data.json
 
 .venv/%: pyproject.toml

@@ -1,13 +1,13 @@
 """Generates pages from the code: one for each protocol, and the reference of the commands.
 
-This module is a hook of mkdocs (see `hooks` in mkdocs.yml). Generated pages and figures are virtual
-files that only the built site has. Only functions whose names begin with `on_` need mkdocs. Tests
-call `pages()` without it.
+`python docs/generate.py` writes all pages of the site, those that are generated and those that are
+written by hand, to the folder from which Zensical builds the site (`docs_dir` in zensical.toml).
 """
 
 import dataclasses
 import inspect
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -26,6 +26,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 from docs import reference  # noqa: E402
 
+FOLDER = ROOT / "build" / "pages"
+WRITTEN = ("*.md", "*.json", "site.css", "figures/*")  # files of `docs` that the site has
 COPIED = {"security.md": "SECURITY.md", "changelog.md": "CHANGELOG.md"}
 TRUSTS = (hc.Trust.CENTRAL, hc.Trust.SHUFFLE, hc.Trust.LOCAL)
 WIDTH, MARGIN = 100, 12  # the width of lines in docstrings, and the indent of their sections
@@ -276,6 +278,7 @@ def pages() -> dict[str, str]:
 def pages_made() -> dict[str, Callable[[], str]]:
     return {
         "protocols/index.md": overview,
+        "protocols/SUMMARY.md": navigation,
         **{page_of(name): partial(protocol_page, name) for name in registry.own_names()},
         "protocols/shared.md": shared_page,
         "commands.md": command_page,
@@ -519,58 +522,52 @@ def _best(trust: hc.Trust, task: str, users: int) -> tuple[str, float] | None:
     return found.name, found.standard_error()
 
 
-# What mkdocs calls --------------------------------------------------------------------------------
+# The site -----------------------------------------------------------------------------------------
 
 
-def on_config(config: Any) -> Any:
-    """List the protocols in the navigation, below their overview."""
-    listed = [
-        {trust.capitalize(): [{name: page_of(name)} for name in registry.own_names(trust=trust)]}
-        for trust in TRUSTS
-    ]
-    for entry in config.nav:
-        if "Protocols" in entry:
-            entry["Protocols"] = [
-                {"Overview": "protocols/index.md"},
-                *listed,
-                {"Shared parts": "protocols/shared.md"},
-            ]
-        if "Reference" in entry:
-            entry["Reference"] = [
-                "reference/index.md",
-                *(
-                    {title: reference.page_of(subject)}
-                    for subject, (title, *_) in reference.PAGES.items()
-                ),
-                {"The contract of a protocol": "reference/contract.md"},
-                {"Commands": "commands.md"},
-            ]
-    return config
+def navigation() -> str:
+    """The protocols in the navigation, below their overview."""
+    text = "- [Overview](index.md)\n"
+    for trust in TRUSTS:
+        text += f"- {trust.capitalize()}\n"
+        for name in registry.own_names(trust=trust):
+            text += f"    - [{name}]({page_of(name).removeprefix('protocols/')})\n"
+    return f"{text}- [Shared parts](shared.md)\n"
 
 
-def on_files(files: Any, config: Any) -> Any:
-    """Add the generated pages and figures to those in the folder, and the guide."""
-    made: dict[str, str | bytes] = {
-        **pages(),
-        **{figure_path(*which): figure(*which) for which in figures_of_pages()},
-    }
-    virtual = import_module("mkdocs.structure.files").File.generated
-    for path, content in made.items():
-        files.append(virtual(config, path, content=content))
-    for file in sorted(guide_page().parent.iterdir()):
-        files.append(virtual(config, f"guide/{file.name}", abs_src_path=str(file)))
-    return files
-
-
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turn the names of protocols into links, even on pages that are written by hand."""
+def linked(markdown: str, page: str) -> str:
+    """A page in which names of protocols are links, even if the page is written by hand."""
     known = "|".join(map(re.escape, registry.own_names()))
     pieces = re.split(r"(```.*?```)", markdown, flags=re.DOTALL)
     return "".join(
         piece
         if piece.startswith("```")
-        else re.sub(
-            rf"(?<!\[)`({known})`(?!\])", lambda name: link(name[1], page.file.src_uri), piece
-        )
+        else re.sub(rf"(?<!\[)`({known})`(?!\])", lambda name: link(name[1], page), piece)
         for piece in pieces
     )
+
+
+def files() -> Iterator[tuple[str, bytes]]:
+    """All files from which the site is built, by their paths."""
+    docs = ROOT / "docs"
+    written = [path for pattern in WRITTEN for path in sorted(docs.glob(pattern))]
+    made: dict[str, str | bytes] = {
+        **{path.relative_to(docs).as_posix(): path.read_bytes() for path in written},
+        **pages(),
+        **{figure_path(*which): figure(*which) for which in figures_of_pages()},
+        **{f"guide/{file.name}": file.read_bytes() for file in guide_page().parent.iterdir()},
+    }
+    for path, content in made.items():
+        whole = content if isinstance(content, bytes) else content.encode()
+        yield path, linked(whole.decode(), path).encode() if path.endswith(".md") else whole
+
+
+def main() -> None:
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    for path, content in files():
+        (FOLDER / path).parent.mkdir(parents=True, exist_ok=True)
+        (FOLDER / path).write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()

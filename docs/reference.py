@@ -125,6 +125,7 @@ def pages_made() -> dict[str, Callable[[], str]]:
     """The functions that make the pages of the reference, as Markdown."""
     return {
         "reference/index.md": _overview,
+        "reference/SUMMARY.md": _navigation,
         **{page_of(subject): partial(_subject_page, subject) for subject in PAGES},
         "reference/contract.md": _contract,
     }
@@ -143,6 +144,14 @@ def _overview() -> str:
     return text
 
 
+def _navigation() -> str:
+    """The pages of the reference in the navigation, with the page of the commands."""
+    subjects = "".join(f"- [{title}]({subject}.md)\n" for subject, (title, *_) in PAGES.items())
+    text = f"- [API reference](index.md)\n{subjects}"
+    text += "- [The contract of a protocol](contract.md)\n- [Commands](../commands.md)\n"
+    return text
+
+
 def _subject_page(subject: str) -> str:
     title, about, _ = PAGES[subject]
     entries = (_entry(path) for path in documented()[page_of(subject)])
@@ -151,12 +160,13 @@ def _subject_page(subject: str) -> str:
 
 def _entry(path: str) -> str:
     thing = found(path)
-    text = f"::: {path}\n"
+    # Docstrings are plain text. TOML has no null, so each entry says so.
+    text = f"::: {path}\n    options:\n      docstring_style: null\n"
     if inspect.isclass(thing):
         own = {*vars(thing), *inspect.get_annotations(thing)}
         inherited = [name for name in public_members(thing) if name not in own]
         if inherited:
-            text += f"    options:\n      inherited_members: {inherited}\n"
+            text += f"      inherited_members: {inherited}\n"
     return f"{text}\n"
 
 

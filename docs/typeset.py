@@ -1,23 +1,23 @@
-"""A hook of mkdocs that typesets the formulas of all pages while the site is built. Readers get
-formulas as HTML and MathML. The style sheet and the fonts are part of the site, and nothing is
-loaded from elsewhere. KaTeX, which `make docs` installs, typesets the formulas. A formula that
-KaTeX does not understand stops the build.
+"""Typesets the formulas of all pages of the built site. Readers get formulas as HTML and MathML.
+The style sheet and the fonts are part of the site, and nothing is loaded from elsewhere. KaTeX,
+which `make docs` installs, typesets the formulas. A formula that KaTeX does not understand stops
+the build.
 """
 
 import html
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 from docs.formulas import Formula, Stacked, split  # noqa: E402
 
+SITE = ROOT / "site"
 KATEX = ROOT / "browser" / "node_modules" / "katex"
 # Elements whose text is not prose.
 VERBATIM = ("code", "pre", "script", "style", "svg", "h1", "h2", "h3", "h4", "h5", "h6", "button")
@@ -86,24 +86,32 @@ def _set(formula: Formula, shown: str) -> str:
     return f'<span class="short">{shown}{END}' if whole else shown
 
 
-# What mkdocs calls --------------------------------------------------------------------------------
+# The site -----------------------------------------------------------------------------------------
 
 
-def on_files(files: Any, config: Any) -> Any:
-    """Add the style sheet and the fonts of KaTeX to the site."""
-    virtual = import_module("mkdocs.structure.files").File.generated
-    dist = KATEX / "dist"
-    for path in [dist / "katex.min.css", *sorted(dist.glob("fonts/*.woff2"))]:
-        name = f"katex/{path.relative_to(dist).as_posix()}"
-        files.append(virtual(config, name, abs_src_path=str(path)))
-    return files
-
-
-def on_post_page(output: str, page: Any, **_: Any) -> str:
-    """Typeset the formulas of the article. Navigation and search keep plain text."""
-    article = ARTICLE.search(output)
+def typeset_article(page: str, *, capitals: bool) -> str:
+    """A page with the formulas of its article typeset. Navigation and search keep plain text."""
+    article = ARTICLE.search(page)
     if not article:
-        return output
-    capitals = page.file.src_uri.startswith(MATHEMATICAL)
+        return page
     text = typeset(article[2], capitals=capitals)
-    return output[: article.start(2)] + text + output[article.end(2) :]
+    return page[: article.start(2)] + text + page[article.end(2) :]
+
+
+def main() -> None:
+    """Typeset all pages, and add the style sheet and the fonts of KaTeX to the site."""
+    for path in sorted(SITE.rglob("*.html")):
+        name = path.relative_to(SITE).as_posix()
+        if name.startswith("guide/"):
+            continue  # its formulas are typeset already
+        capitals = name.startswith(MATHEMATICAL)
+        path.write_text(typeset_article(path.read_text(), capitals=capitals))
+    dist = KATEX / "dist"
+    for source in [dist / "katex.min.css", *sorted(dist.glob("fonts/*.woff2"))]:
+        target = SITE / "katex" / source.relative_to(dist)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+
+
+if __name__ == "__main__":
+    main()

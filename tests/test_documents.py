@@ -5,7 +5,9 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +175,32 @@ def test_generated_links_lead_somewhere(pages: dict[str, str]) -> None:
             shown.add(place)
     assert shown >= figures
     assert generate.figure(*generate.figures_of_pages()[0]).startswith(b"<svg")
+
+
+def listed(entry: Any, pages: dict[str, str]) -> Iterator[str]:
+    """The pages below an entry of the navigation. A folder's SUMMARY.md lists the folder."""
+    if isinstance(entry, str):
+        if entry.endswith("/"):
+            for target in re.findall(r"\]\((.+?)\)", pages[f"{entry}SUMMARY.md"]):
+                yield posixpath.normpath(f"{entry}{target}")
+        else:
+            yield entry
+    else:
+        for below in entry.values() if isinstance(entry, dict) else entry:
+            yield from listed(below, pages)
+
+
+def test_navigation_has_every_page_once(pages: dict[str, str]) -> None:
+    settings = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
+    written = [path.name for path in ROOT.glob("docs/*.md")]
+    made = [path for path in pages if not path.endswith("SUMMARY.md")]
+    assert sorted(listed(settings["nav"], pages)) == sorted([*written, *made])
+
+
+def test_names_of_protocols_are_links_outside_of_code() -> None:
+    text = "`local.k-ary`\n```sh\n`local.k-ary`\n```\n[`local.k-ary`](other.md)"
+    link = "[`local.k-ary`](protocols/local/k-ary.md)"
+    assert generate.linked(text, "theory.md") == text.replace("`local.k-ary`", link, 1)
 
 
 def test_reference_has_every_command_and_option(pages: dict[str, str]) -> None:

@@ -86,5 +86,8 @@ def test_code_and_headings_are_left_alone() -> None:
 def test_katex_refuses_what_it_does_not_understand() -> None:
     assert 'class="katex"' in typeset.rendered([r"\varepsilon"])[0]
     assert typeset.typeset("<p>At ε, n</p>", capitals=False).count(",</span> <span") == 1
+    page = "<nav>At ε</nav><article><p>At ε</p></article>"
+    shown = typeset.typeset_article(page, capitals=False)
+    assert shown.startswith("<nav>At ε</nav><article><p>At <span")
     with pytest.raises(RuntimeError, match="KaTeX"):
         typeset.rendered([r"\unheard"])
