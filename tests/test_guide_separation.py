@@ -7,11 +7,12 @@ from math import comb
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, expect
 
 import headcount as hc
 from browsing import chromium
 from guide_pages import embedded, opened, shown_number
+from guide_widgets import reading, slide
 
 Law = Mapping[Any, Fraction]
 KINDS = ["One bit, sometimes a lie", "The two bits x and 1 − x", "Four bits with a gap"]
@@ -27,14 +28,6 @@ def browser() -> Iterator[Browser]:
 def widget(browser: Browser) -> Iterator[Locator]:
     with opened(browser) as page:
         yield page.locator("[data-widget=enumeration]")
-
-
-def reading(widget: Locator, name: str) -> str:
-    return widget.locator("dt", has_text=name).locator("+ dd").inner_text()
-
-
-def slide(widget: Locator, name: str, value: int) -> None:
-    widget.get_by_role("slider", name=name, exact=True).fill(str(value))
 
 
 def response(x: int) -> Law:
@@ -129,7 +122,7 @@ def test_words_name_the_event(widget: Locator) -> None:
 
 
 def test_chart_shows_both_laws(widget: Locator) -> None:
-    """All four people send one bit each. The law of the sum is computed here by listing all bits."""
+    """Four people send one bit each. The worst event is that nobody sends a one."""
     slide(widget, "People", 3)
     reader = widget.get_by_role("slider", name="Read the chart")
     reader.focus()
@@ -141,17 +134,12 @@ def test_chart_shows_both_laws(widget: Locator) -> None:
     assert sorted(numbers) == pytest.approx([(2 / 3) ** 3 / 3, (2 / 3) ** 4], abs=1e-3)
 
 
-def test_keyboard_moves_the_crowd(widget: Locator, page_of: Callable[[Locator], Page]) -> None:
+def test_keyboard_moves_the_crowd(widget: Locator) -> None:
     people = widget.get_by_role("slider", name="People", exact=True)
     people.focus()
     before = reading(widget, "Pairs compared")
-    page_of(widget).keyboard.press("ArrowRight")
+    widget.page.keyboard.press("ArrowRight")
     assert (before, reading(widget, "Pairs compared")) == ("4", "6")
-
-
-@pytest.fixture
-def page_of() -> Callable[[Locator], Page]:
-    return lambda locator: locator.page
 
 
 def test_prose_has_the_numbers_of_the_library() -> None:

@@ -2,10 +2,16 @@
 
 import { doorbell } from "./doorbell.js";
 import { enumeration } from "./enumeration.js";
+import { oneHot } from "./one-hot.js";
+import { simplex } from "./simplex.js";
+import { worth } from "./worth.js";
 
 export type Widget = (place: HTMLElement) => void;
 
 export const WIDGETS: Readonly<Record<string, Widget>> = {
   doorbell,
+  "one-hot": oneHot,
+  simplex,
+  worth,
   enumeration,
 };
