@@ -1,8 +1,10 @@
 // All widgets by the names that the prose uses: <div data-widget="name"></div>.
 
+import { density } from "./density.js";
 import { doorbell } from "./doorbell.js";
 import { enumeration } from "./enumeration.js";
 import { oneHot } from "./one-hot.js";
+import { rates } from "./rates.js";
 import { simplex } from "./simplex.js";
 import { worth } from "./worth.js";
 
@@ -13,5 +15,7 @@ export const WIDGETS: Readonly<Record<string, Widget>> = {
   "one-hot": oneHot,
   simplex,
   worth,
+  density,
+  rates,
   enumeration,
 };
