@@ -4,7 +4,7 @@ import { h } from "../../pages/dom.js";
 import { Chart, type Spec } from "../charts/chart.js";
 import { places, short } from "../charts/numbers.js";
 import { data } from "../data.js";
-import { drawnPeople, errorOf, estimated, squaredError, type Level, type Way } from "../density.js";
+import { drawnPeople, errorOf, estimated, squaredError, type Level, type Way } from "../models/density.js";
 import { button, buttons, choice, readings, result, slider } from "./controls.js";
 
 const BIAS = "Bias: smoothed away";

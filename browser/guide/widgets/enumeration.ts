@@ -5,7 +5,7 @@ import { h } from "../../pages/dom.js";
 import { Chart, type Spec } from "../charts/chart.js";
 import { short } from "../charts/numbers.js";
 import { data } from "../data.js";
-import { both, enumerated, gap, response, type Found, type Law, type Randomizer } from "../enumeration.js";
+import { both, enumerated, gap, response, type Found, type Law, type Randomizer } from "../models/enumeration.js";
 import { choice, readings, result, slider } from "./controls.js";
 
 const RATIO = "e^ε, exactly";

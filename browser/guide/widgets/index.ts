@@ -1,11 +1,16 @@
 // All widgets by the names that the prose uses: <div data-widget="name"></div>.
 
+import { constants } from "./constants.js";
 import { density } from "./density.js";
 import { doorbell } from "./doorbell.js";
 import { enumeration } from "./enumeration.js";
+import { growth } from "./growth.js";
+import { lanes } from "./lanes.js";
+import { means } from "./means.js";
 import { oneHot } from "./one-hot.js";
 import { rates } from "./rates.js";
 import { simplex } from "./simplex.js";
+import { smooth } from "./smooth.js";
 import { worth } from "./worth.js";
 
 export type Widget = (place: HTMLElement) => void;
@@ -17,5 +22,10 @@ export const WIDGETS: Readonly<Record<string, Widget>> = {
   worth,
   density,
   rates,
+  lanes,
+  growth,
+  constants,
+  smooth,
+  means,
   enumeration,
 };

@@ -4,7 +4,7 @@ import { h } from "../../pages/dom.js";
 import { Chart, type Series, type Spec } from "../charts/chart.js";
 import { places, short } from "../charts/numbers.js";
 import { data } from "../data.js";
-import { binError, type Level } from "../density.js";
+import { binError, type Level } from "../models/density.js";
 import { readings, result, slider } from "./controls.js";
 
 const OPEN = "Exponent without privacy";

@@ -5,7 +5,7 @@ import { bernoulli } from "../../src/random.js";
 import { percent, places, short } from "../charts/numbers.js";
 import { inside, Triangle, visible, type Shares } from "../charts/triangle.js";
 import { data } from "../data.js";
-import { onPlane, onSimplex, squaredDistance, sum } from "../simplex.js";
+import { onPlane, onSimplex, squaredDistance, sum } from "../models/simplex.js";
 import { source } from "../source.js";
 import { button, buttons, choice, readings, result, slider } from "./controls.js";
 

@@ -1,6 +1,6 @@
 // Lists everything that a shuffled crowd can show, for all pairs of neighboring datasets, in fractions.
 
-import type { Fraction } from "../src/fractions.js";
+import type { Fraction } from "../../src/fractions.js";
 
 /** A randomizer for a bit. Everybody sends the same number of bits, and the shuffler hides their order.
  * `weights[x][k]` is proportional to the probability of k ones if a person holds x. */

@@ -1,8 +1,8 @@
 // A density of a made-up population, estimated from bins with Laplace noise or from waves.
 
-import { bernoulli } from "../src/random.js";
-import { data } from "./data.js";
-import { source } from "./source.js";
+import { bernoulli } from "../../src/random.js";
+import { data } from "../data.js";
+import { source } from "../source.js";
 
 export type Level = (typeof data.shapes.levels)[number];
 export type Way = "bins" | "waves";
