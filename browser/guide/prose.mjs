@@ -9,6 +9,7 @@ import { Marked } from "marked";
  *   {{part.name | digits 3}}   three significant digits
  *   {{part.name | up 3}}       three significant digits, rounded up: for ε and δ
  *   {{part.name | down 3}}     three significant digits, rounded down
+ *   {{part.name | power 3}}    three significant digits and a power of ten, rounded up: for small δ
  *   {{part.name | percent 1}}  a share as a percentage, with one decimal place
  *   {{part.name | whole}}      the nearest whole number
  */
@@ -18,11 +19,22 @@ function english(value, options = {}) {
   return new Intl.NumberFormat("en-US", options).format(value).replace("-", "−");
 }
 
+/** A number such as 3.85 · 10⁻⁷. */
+function scientific(value, digits) {
+  let exponent = Math.floor(Math.log10(value));
+  const most = 10 ** (digits - 1);
+  let mantissa = Math.ceil((value / 10 ** exponent) * most - 1e-9) / most;
+  if (mantissa === 10) [mantissa, exponent] = [1, exponent + 1];
+  const raised = [...String(exponent)].map((one) => (one === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(one)])).join("");
+  return `${mantissa === 1 ? "" : `${mantissa} · `}10${raised}`;
+}
+
 const FORMATS = {
   places: (value, count) => english(value, { minimumFractionDigits: count, maximumFractionDigits: count }),
   digits: (value, count) => english(value, { maximumSignificantDigits: count }),
   up: (value, count) => english(value, { maximumSignificantDigits: count, roundingMode: "ceil" }),
   down: (value, count) => english(value, { maximumSignificantDigits: count, roundingMode: "floor" }),
+  power: (value, count) => scientific(value, count),
   percent: (value, count) => `${english(100 * value, { maximumFractionDigits: count })} %`,
   whole: (value) => english(value, { maximumFractionDigits: 0 }),
 };

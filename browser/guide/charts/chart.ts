@@ -12,7 +12,8 @@ export type Color = "central" | "shuffle" | "local" | "ink" | "soft" | "accent" 
 export interface Series {
   readonly label: string;
   readonly color: Color;
-  readonly kind: "line" | "dashed" | "points" | "bars" | "band";
+  /** Marks are short strokes, such as those for the truth beside an estimate. */
+  readonly kind: "line" | "dashed" | "points" | "marks" | "bars" | "band";
   /** Pairs [x, y]. Those of a band are [x, low, high]. */
   readonly points: readonly (readonly number[])[];
   /** The width of bars, in units of the axis. */
@@ -102,7 +103,8 @@ export class Chart {
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${height}`);
     this.svg.setAttribute("width", String(this.width));
     this.svg.setAttribute("height", String(height));
-    const marks = series.map((one) => drawn(one, toX, toY, area.bottom));
+    const base = y.log || y.low >= 0 ? area.bottom : toY(0); // where bars begin
+    const marks = series.map((one) => drawn(one, toX, toY, base));
     this.svg.replaceChildren(
       ...this.axes(area, toX, toY, yTicks),
       s("g", { class: "marks" }, ...marks),
@@ -219,11 +221,12 @@ interface Area {
   readonly bottom: number;
 }
 
-function drawn({ kind, color, points, width = 1 }: Series, toX: Place, toY: Place, bottom: number): SVGElement {
+function drawn({ kind, color, points, width = 1 }: Series, toX: Place, toY: Place, base: number): SVGElement {
   const group = s("g", { class: `c-${color} ${kind}` });
   const places = points.map(([x, y]) => [toX(x!), toY(y!)] as const);
   if (kind === "line" || kind === "dashed") group.append(s("path", { d: path(places) }));
   if (kind === "points") group.append(...places.map(([cx, cy]) => s("circle", { cx, cy, r: 3.5 })));
+  if (kind === "marks") group.append(...places.map(([x, y]) => s("path", { d: path([[x - 9, y], [x + 9, y]]) })));
   if (kind === "band") {
     const upper = points.map(([x, , high]) => [toX(x!), toY(high!)] as const);
     group.append(s("path", { d: `${path([...upper, ...[...places].reverse()])}Z` }));
@@ -232,7 +235,8 @@ function drawn({ kind, color, points, width = 1 }: Series, toX: Place, toY: Plac
     for (const [x, y] of points) {
       const left = toX(x! - width / 2) + 0.5;
       const wide = Math.max(1, toX(x! + width / 2) - left - 0.5);
-      group.append(s("rect", { x: left, width: wide, y: toY(y!), height: Math.max(0, bottom - toY(y!)) }));
+      const end = toY(y!);
+      group.append(s("rect", { x: left, width: wide, y: Math.min(end, base), height: Math.abs(base - end) }));
     }
   }
   return group;

@@ -22,6 +22,8 @@ export interface Intervals {
   readonly rows: readonly Interval[];
   /** The true number, if the reader may see it. */
   readonly truth?: { readonly at: number; readonly label: string };
+  /** Names of the lower ends, the middles and the upper ends in the table. Without a name, they are left out. */
+  readonly heads?: readonly [low: string, value: string, high: string];
 }
 
 const ROW = 46;
@@ -45,10 +47,11 @@ export class IntervalChart {
 
   show(spec: Intervals): void {
     this.spec = spec;
-    const { x, rows } = spec;
+    const { x, rows, heads = ["from", x.title, "to"] } = spec;
+    const named = (texts: readonly string[]) => texts.filter((_, at) => heads[at]);
     this.frame.describe(spec.title, spec.summary, [], () => ({
-      heads: ["", "from", x.title, "to"],
-      rows: rows.map((row) => [row.label, ...[row.low, row.value, row.high].map((one) => written(x, one))]),
+      heads: ["", ...named(heads)],
+      rows: rows.map((row) => [row.label, ...named([row.low, row.value, row.high].map((one) => written(x, one)))]),
     }));
     this.draw();
   }

@@ -6,6 +6,18 @@ import { evasion } from "./evasion.js";
 import { guessers } from "./guessers.js";
 import { manyCrowds } from "./many-crowds.js";
 import { oneCrowd } from "./one-crowd.js";
+import { constants } from "./constants.js";
+import { density } from "./density.js";
+import { doorbell } from "./doorbell.js";
+import { enumeration } from "./enumeration.js";
+import { growth } from "./growth.js";
+import { lanes } from "./lanes.js";
+import { means } from "./means.js";
+import { oneHot } from "./one-hot.js";
+import { rates } from "./rates.js";
+import { simplex } from "./simplex.js";
+import { smooth } from "./smooth.js";
+import { worth } from "./worth.js";
 
 export type Widget = (place: HTMLElement) => void;
 
@@ -17,4 +29,15 @@ export const WIDGETS: Readonly<Record<string, Widget>> = {
   attacker,
   "long-run": longRun,
   guessers,
+  "one-hot": oneHot,
+  simplex,
+  worth,
+  density,
+  rates,
+  lanes,
+  growth,
+  constants,
+  smooth,
+  means,
+  enumeration,
 };

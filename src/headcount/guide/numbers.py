@@ -3,7 +3,18 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headcount.guide import colors, crowds, doorbell, guessing
+from headcount.guide import (
+    answers,
+    colors,
+    crowds,
+    doorbell,
+    guessing,
+    means,
+    mixing,
+    separation,
+    shapes,
+    smooth,
+)
 
 # The parts by their names in the prose, in the order of the page.
 PARTS: Mapping[str, Callable[[], dict[str, Any]]] = {
@@ -11,6 +22,12 @@ PARTS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "doorbell": doorbell.numbers,
     "crowds": crowds.numbers,
     "guessing": guessing.numbers,
+    "answers": answers.numbers,
+    "shapes": shapes.numbers,
+    "mixing": mixing.numbers,
+    "smooth": smooth.numbers,
+    "means": means.numbers,
+    "separation": separation.numbers,
 }
 
 
