@@ -18,7 +18,7 @@ import {
   type Randomizing,
 } from "./tables.js";
 
-const MESSAGES = ["“yes”", "“no”", "“no comment”"] as const;
+const MESSAGES = ["“yes”", "“no”", "“maybe”"] as const;
 const RARE = 0.05; // a share of messages that some people would call negligible
 const PEOPLE = 10_000;
 
@@ -250,8 +250,8 @@ export function delta(): Question {
           "becomes known for certain.",
         right: defines((made) => probabilityOfProof(made) === 0 && within(made, factor)),
         why:
-          "A protocol with a positive δ may give a few people away completely. That is why δ should be far below " +
-          "one in the number of people.",
+          "A protocol with a positive δ may give a few people away completely. That is why δ should be far below 1/n, " +
+          "where n is the number of people.",
         simulate: () =>
           proofsSeen(
             leaky,

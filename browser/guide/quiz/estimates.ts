@@ -98,7 +98,7 @@ export function noise(): Question {
               const found = estimates(SURVEYS, device, people, yes);
               return {
                 text: `${SURVEYS} crowds of ${short(people, 5)} people answer. In each of them, ${short(yes, 5)} people hold a yes.`,
-                measured: "Standard deviation of the estimates, in people",
+                measured: "Root of the mean squared error, in people",
                 believed: short(error),
                 found: short(distance(found, yes)),
                 exact: short(local),

@@ -15,7 +15,7 @@ type Setting = (typeof data.quiz.answers)[number];
 
 const FIRST = data.quiz.answers[0]!; // the setting with which others are compared
 const CROWDS = 100;
-const CROWD = 100; // people in each of these crowds
+const CROWD = 50; // people in each of these crowds
 
 /** The error of one crowd's shares, as the sum of the squares of all differences. */
 function errorOfShares({ buckets, device }: Setting): number {
@@ -182,8 +182,8 @@ interface Experiment {
   readonly points: readonly (readonly [people: number, found: number, exact: number])[];
 }
 
-const PEOPLE = [1000, 10_000, 100_000] as const;
-const REPEATS = [100, 30, 8] as const;
+const PEOPLE = [1000, 5000, 25_000] as const;
+const REPEATS = [200, 60, 20] as const;
 
 /** How many people fall into each of K bins, if the density is 2x on [0, 1]. */
 function binned(people: number, bins: number): number[] {

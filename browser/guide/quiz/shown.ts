@@ -1,9 +1,21 @@
-// Tables and histograms of simulations.
+// How questions and simulations are shown: formulas, tables and histograms.
 
 import { h } from "../../pages/dom.js";
 import type { Rule, Spec } from "../charts/chart.js";
 import { percent, short } from "../charts/numbers.js";
 import { mean } from "./draws.js";
+
+/** A text in which exponents such as those of e^ε and n^(−2/3) are raised. */
+export function typeset(text: string): (Node | string)[] {
+  const powers = /([^\s^]*)\^(\((?:[^()]|\([^()]*\))*\)|[\p{L}\d]+)/u;
+  const pieces = text.split(powers);
+  return pieces.flatMap((piece, at): (Node | string)[] => {
+    if (at % 3 === 0) return [piece];
+    if (at % 3 === 1) return []; // the base stands together with its exponent
+    const exponent = h("sup", {}, piece.replace(/^\((.*)\)$/, "$1"));
+    return [h("span", { class: "formula-text" }, pieces[at - 1]!, exponent)];
+  });
+}
 
 export function table(heads: readonly string[], rows: readonly (readonly string[])[]): HTMLElement {
   return h(
@@ -32,7 +44,7 @@ export function histogram(title: string, what: string, numbers: readonly number[
   for (const one of numbers) counts[Math.round((one - low) / width)]! += 1;
   return {
     title,
-    summary: `The mean of ${numbers.length} numbers is ${short(mean(numbers), 4)}. ${rules.map(marked).join(" ")}`,
+    summary: `The mean of ${short(numbers.length, 5)} numbers is ${short(mean(numbers), 4)}. ${rules.map(marked).join(" ")}`,
     x: { title: what, low: low - 2 * width, high: high + 2 * width },
     y: { title: "simulated surveys", low: 0, high: 1.2 * Math.max(...counts) },
     series: [

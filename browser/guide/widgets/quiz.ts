@@ -3,6 +3,7 @@
 import { h } from "../../pages/dom.js";
 import { Chart } from "../charts/chart.js";
 import { questions, type Question, type Simulation } from "../quiz/index.js";
+import { typeset } from "../quiz/shown.js";
 import { button, buttons, fresh, readings, result } from "./controls.js";
 
 const BELIEVED = "If your answer were right";
@@ -35,7 +36,7 @@ export function quiz(place: HTMLElement): void {
         "label",
         { class: "option" },
         h("input", { type: "radio", name, value: at, change: () => said.replaceChildren() }),
-        h("span", {}, label),
+        h("span", {}, ...(typeof label === "string" ? typeset(label) : [label])),
       ),
     );
     const inputs = options.map((option) => option.querySelector("input")!);
@@ -53,10 +54,10 @@ export function quiz(place: HTMLElement): void {
         const is = current.answers[at]!.right;
         option.classList.toggle("right", is);
         option.classList.toggle("mistaken", at === chosen && !is);
-        if (is || at === chosen) option.append(h("strong", { class: "verdict" }, is ? "right" : "not so"));
+        if (is || at === chosen) option.querySelector("span")!.append(h("strong", { class: "verdict" }, is ? "right" : "not so"));
       });
       said.replaceChildren(
-        h("p", {}, h("strong", {}, answer.right ? "Right." : "Not so."), ` ${answer.why}`),
+        h("p", {}, h("strong", {}, answer.right ? "Right. " : "Not so. "), ...typeset(answer.why)),
       );
       if (answer.simulate) simulate(answer.simulate);
       tally.textContent = scored(right);
@@ -78,11 +79,11 @@ export function quiz(place: HTMLElement): void {
     place.replaceChildren(
       h("p", { class: "note quiz-progress" }, `Question ${right.length + 1} of ${asked.length}. `, tally),
       heading,
-      ...current.story.map((text) => h("p", {}, text)),
+      ...current.story.map((text) => h("p", {}, ...typeset(text))),
       h(
         "fieldset",
         { "data-question": current.name },
-        h("legend", {}, current.asks),
+        h("legend", {}, h("span", {}, ...typeset(current.asks))),
         h("div", { class: `options${current.answers.some(({ label }) => typeof label !== "string") ? " tables" : ""}` }, ...options),
       ),
       checks,
@@ -106,7 +107,7 @@ export function quiz(place: HTMLElement): void {
             h(
               "ul",
               {},
-              ...missed.map(({ title, part }) => h("li", {}, `${title}: `, h("a", { href: `#part-${part}` }, `part ${part}`))),
+              ...missed.map(({ title, part }) => h("li", {}, h("a", { href: `#part-${part}` }, `Part ${part}`), `: ${title}`)),
             ),
           )
         : h("p", {}, "Every answer was right."),
@@ -134,8 +135,8 @@ function shown({ text, measured, believed, found, exact, table, chart }: Simulat
   numbers.set(EXACT, exact);
   return [
     h("h4", {}, "A simulation of this answer"),
-    h("p", {}, text),
-    h("p", { class: "strong" }, `${measured}:`),
+    h("p", {}, ...typeset(text)),
+    h("p", { class: "strong" }, ...typeset(measured), ":"),
     numbers.element,
     ...(table ? [table] : []),
     ...(chart ? [new Chart(chart).element] : []),
