@@ -75,8 +75,9 @@ let at = 0;
 const sections = parts.map((part, index) => {
   const outputs = printed.slice(at, (at += shown[index].length));
   const body = html(part.text, formulas, outputs);
-  const heading = `<h2 id="${part.name}-title"><span class="ordinal">${part.number}</span> ${part.title}</h2>`;
-  return `<section class="part" id="${part.name}" aria-labelledby="${part.name}-title">\n${heading}\n${body}</section>`;
+  const title = `part-${part.number}`; // other parts may refer to a part by its number
+  const heading = `<h2 id="${title}"><span class="ordinal">${part.number}</span> ${part.title}</h2>`;
+  return `<section class="part" id="${part.name}" aria-labelledby="${title}">\n${heading}\n${body}</section>`;
 });
 const contents = parts.map((part) => `<li><a href="#${part.name}">${part.title}</a></li>`).join("\n");
 

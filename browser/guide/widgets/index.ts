@@ -1,19 +1,19 @@
 // All widgets by the names that the prose uses: <div data-widget="name"></div>.
 
 import { attacker, longRun } from "./attacker.js";
-import { doorbell } from "./doorbell.js";
-import { evasion } from "./evasion.js";
-import { guessers } from "./guessers.js";
-import { manyCrowds } from "./many-crowds.js";
-import { oneCrowd } from "./one-crowd.js";
 import { constants } from "./constants.js";
 import { density } from "./density.js";
 import { doorbell } from "./doorbell.js";
 import { enumeration } from "./enumeration.js";
+import { evasion } from "./evasion.js";
 import { growth } from "./growth.js";
+import { guessers } from "./guessers.js";
 import { lanes } from "./lanes.js";
+import { manyCrowds } from "./many-crowds.js";
 import { means } from "./means.js";
+import { oneCrowd } from "./one-crowd.js";
 import { oneHot } from "./one-hot.js";
+import { quiz } from "./quiz.js";
 import { rates } from "./rates.js";
 import { simplex } from "./simplex.js";
 import { smooth } from "./smooth.js";
@@ -40,4 +40,5 @@ export const WIDGETS: Readonly<Record<string, Widget>> = {
   smooth,
   means,
   enumeration,
+  quiz,
 };

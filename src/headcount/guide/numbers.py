@@ -15,6 +15,7 @@ from headcount.guide import (
     shapes,
     smooth,
 )
+from headcount.guide import colors, crowds, doorbell, guessing, quiz
 
 # The parts by their names in the prose, in the order of the page.
 PARTS: Mapping[str, Callable[[], dict[str, Any]]] = {
@@ -28,6 +29,7 @@ PARTS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "smooth": smooth.numbers,
     "means": means.numbers,
     "separation": separation.numbers,
+    "quiz": quiz.numbers,
 }
 
 
