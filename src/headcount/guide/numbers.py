@@ -11,11 +11,11 @@ from headcount.guide import (
     guessing,
     means,
     mixing,
+    quiz,
     separation,
     shapes,
     smooth,
 )
-from headcount.guide import colors, crowds, doorbell, guessing, quiz
 
 # The parts by their names in the prose, in the order of the page.
 PARTS: Mapping[str, Callable[[], dict[str, Any]]] = {
