@@ -576,6 +576,7 @@ def gathering(random: Random, trust: hc.Trust | None = None) -> Gathering:
     protocol = asked.built(users, random.choice((None, random.randint(1, users))))
     # If cheaters could undo the withholding, no more people than planned may take part.
     more = random.choice((0, 0, 1)) if protocol.shuffler.least_copies == 1 else 0
+    more = min(more, protocol.estimator.most_users - users)
     values = [random.randrange(len(enumeration.asked(protocol))) for _ in range(users + more)]
     return Gathering(asked, protocol, tuple(values), random.choice((0, 0, 2)), random.uniform(0, 4))
 

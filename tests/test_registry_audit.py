@@ -44,6 +44,7 @@ NOTHING_ALONE = {
     "shuffle.correlated-sum",
     "shuffle.correlated-tree",
     "shuffle.density-histogram",
+    "shuffle.fake-user-boxes",
     "shuffle.fake-users",
     "shuffle.hashed-histogram",
     "shuffle.margins",
