@@ -51,9 +51,7 @@ class Command:
 
     @property
     def serves(self) -> bool:
-        """Whether it is part of the collection service or opens the guide, which have tests of their
-        own.
-        """
+        """Whether it belongs to the collection service or opens the guide. Both have own tests."""
         return self.words[0] in ("analyzer", "shuffler", "console", "guide") or self.words[1:] in (
             ("open",), ("answer",), ("export",), ("demo",),
         )  # fmt: skip

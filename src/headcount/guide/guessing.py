@@ -1,7 +1,8 @@
 """Part 3, what does it hide: how often an attacker guesses right, and what ε permits.
 
-Game        A person's bit is a fair coin. The attacker sees the person's message and guesses the bit.
-            No guess is right with a probability above e^ε/(1+e^ε). `auditor.report` has the proof.
+Game        A person's bit is a fair coin. The attacker sees the person's message and guesses the
+            bit. No guess is right with a probability above e^ε/(1+e^ε). `auditor.report` has the
+            proof.
 Score       Whoever believes every message of randomized response is right with exactly this
             probability, so that the score of a game with r rounds has the law Bin(r, e^ε/(1+e^ε)).
 """
