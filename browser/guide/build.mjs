@@ -6,13 +6,14 @@
 import { execFileSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 
 import { build, transformSync } from "esbuild";
 
 import { katexStyles } from "./fonts.mjs";
 import { filled, Formulas, html, programs } from "./prose.mjs";
 
-const HERE = import.meta.dirname;
+const HERE = fileURLToPath(new URL(".", import.meta.url));
 const ROOT = join(HERE, "..", "..");
 const PAGES = join(ROOT, "src", "headcount", "guide", "pages");
 const PYTHON = process.env.PYTHON ?? join(ROOT, ".venv", "bin", "python");

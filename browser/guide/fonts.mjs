@@ -1,9 +1,10 @@
 // The style sheet of KaTeX with the fonts that some formulas use, and no others.
 
 import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
 
-const SHEET = fileURLToPath(import.meta.resolve("katex/dist/katex.css"));
+const SHEET = createRequire(import.meta.url).resolve("katex/dist/katex.css");
 const FACE = /@font-face\s*\{[^}]*\}/g;
 const RULE = /([^{}]+)\{([^{}]*)\}/g;
 const GENERIC = "KaTeX_Main";
@@ -25,7 +26,7 @@ function face(family, body) {
 /** Fonts are embedded, since some browsers load no fonts from files beside a page in a folder. */
 function embedded(body) {
   const [, path] = /url\(([^()]+\.woff2)\)/.exec(body);
-  const font = readFileSync(new URL(path, `file://${SHEET}`)).toString("base64");
+  const font = readFileSync(join(dirname(SHEET), path)).toString("base64");
   return body.replace(/src:[^;}]*/, `src:url(data:font/woff2;base64,${font}) format("woff2")`);
 }
 

@@ -1,7 +1,7 @@
 // Turns the prose of a part into HTML: numbers, formulas, and programs with their output.
 
 import katex from "katex";
-import { Marked } from "marked";
+import MarkdownIt from "markdown-it";
 
 /** Numbers -----------------------------------------------------------------------------------------
  * {{part.name}} is a text or a whole number. Other numbers need a format after a bar:
@@ -29,11 +29,19 @@ function scientific(value, digits) {
   return `${mantissa === 1 ? "" : `${mantissa} · `}10${raised}`;
 }
 
+/** A number with this many significant digits, rounded by a function such as Math.ceil. */
+function rounded(value, count, round) {
+  const places = value ? count - 1 - Math.floor(Math.log10(Math.abs(value))) : 0;
+  const [digits, power] = value.toExponential().split("e");
+  const scaled = Number(`${digits}e${Number(power) + places}`);
+  return english(Number(`${round(scaled)}e${-places}`), { maximumSignificantDigits: count });
+}
+
 const FORMATS = {
   places: (value, count) => english(value, { minimumFractionDigits: count, maximumFractionDigits: count }),
   digits: (value, count) => english(value, { maximumSignificantDigits: count }),
-  up: (value, count) => english(value, { maximumSignificantDigits: count, roundingMode: "ceil" }),
-  down: (value, count) => english(value, { maximumSignificantDigits: count, roundingMode: "floor" }),
+  up: (value, count) => rounded(value, count, Math.ceil),
+  down: (value, count) => rounded(value, count, Math.floor),
   power: (value, count) => scientific(value, count),
   percent: (value, count) => `${english(100 * value, { maximumFractionDigits: count })} %`,
   whole: (value) => english(value, { maximumFractionDigits: 0 }),
@@ -108,37 +116,52 @@ export function programs(text) {
   return [...text.matchAll(/^```(python|sh)\n(.*?)^```$/gms)].map(([, language, code]) => ({ language, code }));
 }
 
+/** A rule of markdown-it for formulas between dollars in a line. */
+function inline(state, silent) {
+  const found = /^\$([^$\n]+)\$/.exec(state.src.slice(state.pos));
+  if (!found) return false;
+  if (!silent) state.push("formula", "", 0).content = found[1];
+  state.pos += found[0].length;
+  return true;
+}
+
+/** A rule of markdown-it for formulas between two dollars, on lines of their own. */
+function displayed(state, first, last, silent) {
+  const line = (at) => state.src.slice(state.bMarks[at] + state.tShift[at], state.eMarks[at]).trim();
+  if (!line(first).startsWith("$$")) return false;
+  let text = line(first).slice(2);
+  let end = first;
+  while (!text.endsWith("$$")) {
+    if (++end === last) throw new Error(`a formula is not closed: ${text}`);
+    text += `\n${line(end)}`;
+  }
+  if (silent) return true;
+  state.push("displayed", "", 0).content = text.slice(0, -2).trim();
+  state.line = end + 1;
+  return true;
+}
+
 /** The HTML of a text in Markdown. `outputs` has what each program printed. */
 export function html(text, formulas, outputs) {
   let next = 0;
-  const formula = (name, level, start, rule, displayed) => ({
-    name,
-    level,
-    start: (source) => source.indexOf(start),
-    tokenizer(source) {
-      const found = rule.exec(source);
-      return found ? { type: name, raw: found[0], tex: found[1].trim() } : undefined;
-    },
-    renderer: ({ tex }) =>
-      displayed ? `<p class="formula">${formulas.render(tex, true)}</p>\n` : formulas.render(tex, false),
-  });
-  const marked = new Marked({
-    extensions: [
-      formula("displayed", "block", "$$", /^\$\$\n?(.+?)\$\$(?:\n|$)/s, true),
-      formula("inline", "inline", "$", /^\$([^$\n]+?)\$/, false),
-    ],
-    renderer: {
-      code({ text: code, lang }) {
-        const shown = `<pre class="source" tabindex="0"><code>${escaped(code)}</code></pre>\n`;
-        if (lang !== "python" && lang !== "sh") return shown;
-        const output = outputs[next++];
-        return `<div class="program">${shown}<pre class="output" tabindex="0"><samp>${escaped(output)}</samp></pre></div>\n`;
-      },
-      heading({ tokens, depth }) {
-        const level = depth + 1; // the page itself has the heading of the first level
-        return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>\n`;
-      },
+  const markdown = new MarkdownIt({ html: true, typographer: true }).disable("replacements");
+  markdown.inline.ruler.after("escape", "formula", inline);
+  markdown.block.ruler.before("fence", "displayed", displayed, { alt: ["paragraph", "list"] });
+  Object.assign(markdown.renderer.rules, {
+    formula: (tokens, at) => formulas.render(tokens[at].content, false),
+    displayed: (tokens, at) => `<p class="formula">${formulas.render(tokens[at].content, true)}</p>\n`,
+    fence(tokens, at) {
+      const { content, info } = tokens[at];
+      const shown = `<pre class="source" tabindex="0"><code>${escaped(content)}</code></pre>\n`;
+      if (info !== "python" && info !== "sh") return shown;
+      const output = `<pre class="output" tabindex="0"><samp>${escaped(outputs[next++])}</samp></pre>`;
+      return `<div class="program">${shown}${output}</div>\n`;
     },
   });
-  return marked.parse(text);
+  const tokens = markdown.parse(text, {});
+  for (const token of tokens) {
+    // The page itself has the heading of the first level.
+    if (token.type.startsWith("heading")) token.tag = `h${Number(token.tag.slice(1)) + 1}`;
+  }
+  return markdown.renderer.render(tokens, markdown.options, {});
 }

@@ -78,8 +78,8 @@ export function manyCrowds(place: HTMLElement): void {
       h(
         "p",
         { class: "note" },
-        `The mean of all estimates is ${percent(mean(estimates), 1)}. Chebyshev's inequality promises at least ` +
-          `${short(row.within_chebyshev * runs)} close estimates on average, and Hoeffding's at least ` +
+        `The mean of all estimates is ${percent(mean(estimates), 1)}. Chebyshev’s inequality promises at least ` +
+          `${short(row.within_chebyshev * runs)} close estimates on average, and Hoeffding’s at least ` +
           `${short(row.within_hoeffding * runs)}.`,
       ),
     );
