@@ -9,15 +9,25 @@ import { Marked } from "marked";
  *   {{part.name | digits 3}}   three significant digits
  *   {{part.name | up 3}}       three significant digits, rounded up: for ε and δ
  *   {{part.name | down 3}}     three significant digits, rounded down
- *   {{part.name | power 3}}    three significant digits and a power of ten, rounded up: for small δ
  *   {{part.name | percent 1}}  a share as a percentage, with one decimal place
  *   {{part.name | whole}}      the nearest whole number
+ *   {{part.name | power 3}}    three significant digits and a power of ten, rounded up: for small δ
  */
 const PLACEHOLDER = /\{\{\s*([^{}|]+?)\s*(?:\|\s*([a-z]+)(?:\s+(\d+))?\s*)?\}\}/g;
 
 function english(value, options = {}) {
   return new Intl.NumberFormat("en-US", options).format(value).replace("-", "−");
 }
+
+const FORMATS = {
+  places: (value, count) => english(value, { minimumFractionDigits: count, maximumFractionDigits: count }),
+  digits: (value, count) => english(value, { maximumSignificantDigits: count }),
+  up: (value, count) => english(value, { maximumSignificantDigits: count, roundingMode: "ceil" }),
+  down: (value, count) => english(value, { maximumSignificantDigits: count, roundingMode: "floor" }),
+  percent: (value, count) => `${english(100 * value, { maximumFractionDigits: count })} %`,
+  whole: (value) => english(value, { maximumFractionDigits: 0 }),
+  power: (value, count) => scientific(value, count),
+};
 
 /** A number such as 3.85 · 10⁻⁷. */
 function scientific(value, digits) {
@@ -28,16 +38,6 @@ function scientific(value, digits) {
   const raised = [...String(exponent)].map((one) => (one === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(one)])).join("");
   return `${mantissa === 1 ? "" : `${mantissa} · `}10${raised}`;
 }
-
-const FORMATS = {
-  places: (value, count) => english(value, { minimumFractionDigits: count, maximumFractionDigits: count }),
-  digits: (value, count) => english(value, { maximumSignificantDigits: count }),
-  up: (value, count) => english(value, { maximumSignificantDigits: count, roundingMode: "ceil" }),
-  down: (value, count) => english(value, { maximumSignificantDigits: count, roundingMode: "floor" }),
-  power: (value, count) => scientific(value, count),
-  percent: (value, count) => `${english(100 * value, { maximumFractionDigits: count })} %`,
-  whole: (value) => english(value, { maximumFractionDigits: 0 }),
-};
 
 /** A value of the data, as text. */
 function written(data, path, format, count, where) {
