@@ -19,11 +19,11 @@ function english(value, options = {}) {
   return new Intl.NumberFormat("en-US", options).format(value).replace("-", "−");
 }
 
-/** A number such as 3.85 · 10⁻⁷. */
+/** A number such as 3.85 · 10⁻⁷, rounded up. */
 function scientific(value, digits) {
-  let exponent = Math.floor(Math.log10(value));
-  const most = 10 ** (digits - 1);
-  let mantissa = Math.ceil((value / 10 ** exponent) * most - 1e-9) / most;
+  const [leading, power] = value.toExponential().split("e");
+  let exponent = Number(power);
+  let mantissa = Number(`${Math.ceil(Number(`${leading}e${digits - 1}`))}e${1 - digits}`);
   if (mantissa === 10) [mantissa, exponent] = [1, exponent + 1];
   const raised = [...String(exponent)].map((one) => (one === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(one)])).join("");
   return `${mantissa === 1 ? "" : `${mantissa} · `}10${raised}`;

@@ -33,7 +33,7 @@ function spec(epsilon: number): Spec {
     summary:
       `With ${last.people.toLocaleString("en-US")} people, the error is ${short(last.central.error)} in central trust, ` +
       `${short(last.correlated.error)} or ${short(last.response.error)} in shuffle trust, and ${short(last.local.error)} in local trust.`,
-    x: { title: "people", low: rows[0]!.people / 1.2, high: last.people * 1.2, log: true, ticks: [100, 1000, 10_000] },
+    x: { title: "people", low: rows[0]!.people / 1.2, high: last.people * 1.2, log: true },
     y: { title: "standard error, in people", low: 0.7 * Math.min(...all), high: 1.4 * Math.max(...all), log: true },
     series,
   };

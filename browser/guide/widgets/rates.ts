@@ -78,7 +78,7 @@ function spec(smoothness: number, level: Level): Spec {
     summary:
       `With ${sizes.at(-1)!.toLocaleString("en-US")} people, our bins have the mean squared error ${short(own.at(-1)![1])} ` +
       `in local trust, ${short(shuffled.at(-1)![1])} in shuffle trust (δ = ${short(delta)}) and ${short(none.at(-1)![1])} without privacy.`,
-    x: { title: "people, n", low: sizes[0]! / 1.2, high: sizes.at(-1)! * 1.2, log: true, ticks: [100, 1000, 10_000, 100_000] },
+    x: { title: "people, n", low: sizes[0]! / 1.2, high: sizes.at(-1)! * 1.2, log: true },
     y: { title: "mean squared error", low: 0.7 * Math.min(...all), high: 1.4 * Math.max(...all), log: true },
     series,
   };

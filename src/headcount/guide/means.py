@@ -14,7 +14,7 @@ PROTOCOLS = (
     ("local.hybrid-mean", "local", "hybrid"),
     ("shuffle.fixed-point-sum", "shuffle", "one message, rounded"),
     ("shuffle.unary-sum", "shuffle", "many bits"),
-    ("shuffle.noisy-shuffler", "shuffle", "noise from the shuffler"),
+    ("shuffle.noisy-shuffler", "shuffle", "noisy shuffler"),
     ("shuffle.split-and-mix", "shuffle", "split and mix"),
     ("central.laplace", "central", "the curator adds noise"),
 )
