@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headcount.guide import colors, crowds, doorbell, guessing
+from headcount.guide import breaking, colors, crowds, doorbell, guessing, measuring, planning
 
 # The parts by their names in the prose, in the order of the page.
 PARTS: Mapping[str, Callable[[], dict[str, Any]]] = {
@@ -11,6 +11,9 @@ PARTS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "doorbell": doorbell.numbers,
     "crowds": crowds.numbers,
     "guessing": guessing.numbers,
+    "breaking": breaking.numbers,
+    "measuring": measuring.numbers,
+    "planning": planning.numbers,
 }
 
 
