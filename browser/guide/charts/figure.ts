@@ -41,7 +41,7 @@ export function figure(...drawing: HTMLElement[]): Figure {
       place.setAttribute("aria-label", `Numbers of: ${title}`);
       legend.hidden = entries.length < 2;
       legend.replaceChildren(
-        ...entries.map(({ label, color, kind }) => h("li", { class: `c-${color} ${kind}` }, h("i"), label)),
+        ...entries.map(({ label, color, kind }) => h("li", { class: kind }, h("i", { class: `c-${color}` }), label)),
       );
       table = made;
       fill();
