@@ -2,6 +2,8 @@
 
 import { KEM_DHKEM_X25519_HKDF_SHA256, type KEM, type KEMFactory } from "hpke";
 
+import { bestEvent } from "../guide/auditing.js";
+import { laplace } from "../guide/doubles.js";
 import { boundIn } from "../pages/numbers.js";
 import { fromHex, joined, bytesOf, toHex } from "../src/bytes.js";
 import { surveyOf } from "../src/document.js";
@@ -127,4 +129,20 @@ export async function verdict(document: string, digest: string | null): Promise<
     if (error instanceof HeadcountError) return [error.code, error.message];
     throw error;
   }
+}
+
+/** The event that an audit of the guide chooses. Counts are lists of outputs with their numbers. */
+export function chosenEvent(learned: Listed[], tried: Listed[], delta: number) {
+  const sides = ([one, other]: Listed[]) => [new Map(one), new Map(other)] as const;
+  return bestEvent(sides(learned), sides(tried), delta);
+}
+
+type Listed = readonly (readonly [output: number, count: number])[];
+
+export { leastEpsilon, lowerChance, lowerEpsilon, smallestResponse, upperChance } from "../guide/auditing.js";
+export { reachable } from "../guide/doubles.js";
+
+/** Laplace noise of the guide, from these random bytes. */
+export function laplaceOf(random: string): number {
+  return laplace(new GivenSource(fromHex(random)));
 }

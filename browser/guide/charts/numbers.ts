@@ -9,6 +9,16 @@ export function short(value: number, digits = 3): string {
   return english(value, { maximumSignificantDigits: Math.max(digits, String(Math.trunc(size)).length) });
 }
 
+/** An ε or δ, rounded up, so that the page never promises too much. */
+export function bound(value: number, digits = 4): string {
+  const raised = new Intl.NumberFormat("en-US", {
+    maximumSignificantDigits: digits,
+    roundingMode: "ceil",
+    useGrouping: false,
+  });
+  return short(Number(raised.format(value)), digits);
+}
+
 /** A number with this many decimal places. */
 export function places(value: number, count: number): string {
   return english(value, { minimumFractionDigits: count, maximumFractionDigits: count });

@@ -1,6 +1,7 @@
 // All widgets by the names that the prose uses: <div data-widget="name"></div>.
 
 import { attacker, longRun } from "./attacker.js";
+import { breaking } from "./breaking.js";
 import { constants } from "./constants.js";
 import { density } from "./density.js";
 import { doorbell } from "./doorbell.js";
@@ -11,8 +12,10 @@ import { guessers } from "./guessers.js";
 import { lanes } from "./lanes.js";
 import { manyCrowds } from "./many-crowds.js";
 import { means } from "./means.js";
+import { measuring } from "./measuring.js";
 import { oneCrowd } from "./one-crowd.js";
 import { oneHot } from "./one-hot.js";
+import { planning } from "./planning.js";
 import { quiz } from "./quiz.js";
 import { rates } from "./rates.js";
 import { simplex } from "./simplex.js";
@@ -40,5 +43,8 @@ export const WIDGETS: Readonly<Record<string, Widget>> = {
   smooth,
   means,
   enumeration,
+  breaking,
+  measuring,
+  planning,
   quiz,
 };

@@ -5,12 +5,15 @@ from typing import Any
 
 from headcount.guide import (
     answers,
+    breaking,
     colors,
     crowds,
     doorbell,
     guessing,
     means,
+    measuring,
     mixing,
+    planning,
     quiz,
     separation,
     shapes,
@@ -29,6 +32,9 @@ PARTS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "smooth": smooth.numbers,
     "means": means.numbers,
     "separation": separation.numbers,
+    "breaking": breaking.numbers,
+    "measuring": measuring.numbers,
+    "planning": planning.numbers,
     "quiz": quiz.numbers,
 }
 
