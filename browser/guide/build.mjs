@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { build, transformSync } from "esbuild";
 
 import { katexStyles } from "./fonts.mjs";
-import { filled, Formulas, html, programs } from "./prose.mjs";
+import { filled, Formulas, html, linked, programs } from "./prose.mjs";
 
 const HERE = import.meta.dirname;
 const ROOT = join(HERE, "..", "..");
@@ -79,7 +79,7 @@ mkdirSync(PAGES, { recursive: true });
 const page = template(read("page.html"), {
   policy: POLICY,
   contents,
-  parts: sections.join("\n"),
+  parts: linked(sections).join("\n"),
   data: JSON.stringify(data).replaceAll("<", "\\u003c"),
 });
 writeFileSync(join(PAGES, "index.html"), page);

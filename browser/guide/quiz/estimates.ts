@@ -213,7 +213,7 @@ export function interval(): Question {
   return question({
     name: "interval",
     title: "What an interval says",
-    part: 2,
+    part: 10,
     story: [
       `In a rehearsal, ${yes} of ${short(people)} people hold a yes. They answer by randomized response with ` +
         `ε = ${short(setting.epsilon)}. The estimate is ${places(found.value, 0)}, and its interval with a confidence of ` +

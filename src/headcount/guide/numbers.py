@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headcount.guide import colors, crowds, doorbell, guessing, quiz
+from headcount.guide import colors, crowds, doorbell, glossary, guessing, quiz
 
 # The parts by their names in the prose, in the order of the page.
 PARTS: Mapping[str, Callable[[], dict[str, Any]]] = {
@@ -12,6 +12,7 @@ PARTS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "crowds": crowds.numbers,
     "guessing": guessing.numbers,
     "quiz": quiz.numbers,
+    "glossary": glossary.numbers,
 }
 
 
