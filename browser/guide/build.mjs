@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { build, transformSync } from "esbuild";
 
 import { katexStyles } from "./fonts.mjs";
-import { filled, Formulas, html, programs } from "./prose.mjs";
+import { filled, Formulas, html, linked, programs } from "./prose.mjs";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const ROOT = join(HERE, "..", "..");
@@ -87,7 +87,7 @@ mkdirSync(PAGES, { recursive: true });
 const page = template(read("page.html"), {
   policy: POLICY,
   contents,
-  parts: sections.join("\n"),
+  parts: linked(sections).join("\n"),
   data: JSON.stringify(data).replaceAll("<", "\\u003c"),
 });
 writeFileSync(join(PAGES, "index.html"), page);

@@ -165,3 +165,15 @@ export function html(text, formulas, outputs) {
   }
   return markdown.renderer.render(tokens, markdown.options, {});
 }
+
+/** Links the first emphasized use of each term to its entry in the glossary, which is the last part. */
+export function linked(sections) {
+  const glossary = sections.at(-1);
+  const rest = sections.slice(0, -1);
+  for (const [, id, name] of glossary.matchAll(/<dt id="(term-[a-z-]+)">([^<]+)<\/dt>/g)) {
+    const used = `<em>${name}</em>`;
+    const first = rest.findIndex((section) => section.includes(used));
+    if (first >= 0) rest[first] = rest[first].replace(used, `<a class="term" href="#${id}">${used}</a>`);
+  }
+  return [...rest, glossary];
+}

@@ -31,7 +31,7 @@ export function honest(): Question {
               return {
                 text:
                   `The attacker knows what everybody sends except ${few} honest people, of whom all hold a no except perhaps Ada. ` +
-                  `${short(ROUNDS, 5)} surveys with a yes of Ada, and as many with a no. The event is that the honest people send at ` +
+                  `${short(ROUNDS)} surveys with a yes of Ada, and as many with a no. The event is that the honest people send at ` +
                   `least ${least} messages.`,
                 measured: "Probability of the event for a yes, minus e^ε times that for a no",
                 believed: `at most ${deltaText(believed)}`,
@@ -70,7 +70,7 @@ export function honest(): Question {
 }
 
 function surveys(probability: number): string {
-  return short(Math.round(probability * ROUNDS), 5);
+  return short(Math.round(probability * ROUNDS));
 }
 
 export function oneMessage(): Question {
@@ -126,13 +126,13 @@ function allSame(people: number, odds: number, device: Flip, factor: number) {
   ) as [number, number];
   return {
     text:
-      `${short(ROUNDS, 5)} crowds of ${people} people who all hold a yes, and as many crowds in which one person holds a no. ` +
+      `${short(ROUNDS)} crowds of ${people} people who all hold a yes, and as many crowds in which one person holds a no. ` +
       "The event is that all messages say yes.",
     measured: "How many times as often the event happens in the first crowds",
     believed: `at most ${times(factor)}`,
     found: times(all / but),
     exact: times(odds),
-    table: table(["crowd", "crowds with the event"], [["all hold a yes", short(all, 5)], ["one holds a no", short(but, 5)]]),
+    table: table(["crowd", "crowds with the event"], [["all hold a yes", short(all)], ["one holds a no", short(but)]]),
   };
 }
 
@@ -158,14 +158,14 @@ export function waves(): Question {
               }) as [number, number];
               return {
                 text:
-                  `${short(ROUNDS, 5)} people with a yes and as many with a no answer ${count} times. ` +
+                  `${short(ROUNDS)} people with a yes and as many with a no answer ${count} times. ` +
                   `${repeats ? "Their devices repeat the first message." : "Their devices draw a new message every time."} The event is ` +
                   `that all ${count} messages say yes.`,
                 measured: "How many times as often the event happens for a yes",
                 believed: `at most ${times(factor)}`,
                 found: times(yes / no),
                 exact: times(exact),
-                table: table(["person holds", "people with the event"], [["a yes", short(yes, 5)], ["a no", short(no, 5)]]),
+                table: table(["person holds", "people with the event"], [["a yes", short(yes)], ["a no", short(no)]]),
               };
             },
           }),

@@ -21,6 +21,7 @@ import {
 const MESSAGES = ["“yes”", "“no”", "“maybe”"] as const;
 const RARE = 0.05; // a share of messages that some people would call negligible
 const PEOPLE = 10_000;
+const MANY = 400_000; // people, so that a ratio is seen clearly
 
 /** A table of three messages. `less` is taken from the no of a no, and `more` is added to the yes of a
  * yes. Without them, “yes” and “no” are `factor` times as likely if they are true. */
@@ -60,17 +61,17 @@ function shownTable(made: Randomizing): HTMLElement {
 }
 
 /** How many of each message come from people with a yes, and from as many people with a no. */
-function sent(made: Randomizing): { yes: number[]; no: number[]; table: HTMLElement } {
-  const [yes, no] = [outcomes(PEOPLE, made.yes), outcomes(PEOPLE, made.no)];
-  const rows = made.messages.map((message, at) => [message, short(yes[at]!, 5), short(no[at]!, 5)]);
-  const heads = ["message", `from ${short(PEOPLE, 5)} with a yes`, `from ${short(PEOPLE, 5)} with a no`];
+function sent(made: Randomizing, people = PEOPLE): { yes: number[]; no: number[]; table: HTMLElement } {
+  const [yes, no] = [outcomes(people, made.yes), outcomes(people, made.no)];
+  const rows = made.messages.map((message, at) => [message, short(yes[at]!), short(no[at]!)]);
+  const heads = ["message", `from ${short(people)} with a yes`, `from ${short(people)} with a no`];
   return { yes, no, table: table(heads, rows) };
 }
 
 /** How many times as often the message with the worst ratio comes from one answer as from the other. */
 function ratioSeen(made: Randomizing, factor: number, text: string): Simulation {
   const { message, more, less, over, under } = worst(made);
-  const seen = sent(made);
+  const seen = sent(made, MANY);
   return {
     text,
     measured: `How many times as often ${made.messages[message]!} comes from a ${more} as from a ${less}`,
@@ -88,10 +89,10 @@ function proofsSeen(made: Randomizing, believed: number, text: string): Simulati
   const found = seen.yes.reduce((sum, count, at) => sum + (proof[at] ? count : 0), 0);
   return {
     text,
-    measured: `People whose message proves their yes, of ${short(PEOPLE, 5)}`,
-    believed: short(believed, 5),
-    found: short(found, 5),
-    exact: short(PEOPLE * probabilityOfProof(made), 5),
+    measured: `People whose message proves their yes, of ${short(PEOPLE)}`,
+    believed: short(believed),
+    found: short(found),
+    exact: short(PEOPLE * probabilityOfProof(made)),
     table: seen.table,
   };
 }
@@ -132,7 +133,7 @@ export function privacy(): Question {
           const guesses = sound.yes.map((weight, at) => (weight >= sound.no[at]! ? seen.yes[at]! : seen.no[at]!));
           return {
             text:
-              `This randomizer keeps the promise. ${short(PEOPLE, 5)} people with a yes and as many with a no send ` +
+              `This randomizer keeps the promise. ${short(PEOPLE)} people with a yes and as many with a no send ` +
               "a message. An attacker guesses what each of them holds.",
             measured: "Guesses that are right",
             believed: share(0.5),
@@ -299,7 +300,7 @@ export function mechanism(): Question {
         oneWay(factor),
         `No message is more than ${factor} times as likely from a yes as from a no. But the other direction counts, too.`,
       ),
-      near(drawn(factor, whole(1, 3), whole(0, 2)), "One row is enough to break the promise, even if it does so by a little."),
+      near(drawn(factor, whole(2, 4), whole(0, 2)), "One row is enough to break the promise, even if it does so by a little."),
       answer(
         blind,
         "Half truth, half lie: both columns are the same. This is private for every α, even for α = 0. But the messages " +
@@ -310,7 +311,7 @@ export function mechanism(): Question {
             text: "A crowd in which everybody holds a yes sends messages, and so does a crowd in which everybody holds a no.",
             measured: `Difference between the two crowds, in messages that say ${MESSAGES[0]}`,
             believed: "large",
-            found: short(seen.yes[0]! - seen.no[0]!, 5),
+            found: short(seen.yes[0]! - seen.no[0]!),
             exact: "0 on average",
             table: seen.table,
           };

@@ -1,6 +1,6 @@
 // Draws of the quiz, from the random bytes of the page.
 
-import { bernoulli, uniform, uniforms, WHOLE } from "../../src/random.js";
+import { bernoulli, uniform, WHOLE } from "../../src/random.js";
 import { source } from "../source.js";
 
 export function pick<T>(from: readonly T[]): T {
@@ -37,13 +37,14 @@ export function lieOf(flip: Flip): number {
 
 /** How often each outcome comes in `count` draws. Outcome k has probability weights[k] / Σ weights. */
 export function outcomes(count: number, weights: readonly number[]): number[] {
-  const total = weights.reduce((sum, one) => sum + one, 0);
-  const counts = weights.map(() => 0);
-  for (let drawn of uniforms(source, count, total)) {
-    const at = weights.findIndex((weight) => (drawn -= weight) < 0);
-    counts[at]! += 1;
-  }
-  return counts;
+  let left = count;
+  let rest = weights.reduce((sum, one) => sum + one, 0);
+  return weights.map((weight) => {
+    const drawn = rest ? ones(left, (WHOLE * BigInt(weight)) / BigInt(rest)) : 0;
+    left -= drawn;
+    rest -= weight;
+    return drawn;
+  });
 }
 
 /** The results of `count` runs. */

@@ -41,7 +41,7 @@ export function moment(): Question {
               const found = runs(SURVEYS, () => compute(yesMessages(device, people, yes)));
               return {
                 text:
-                  `${SURVEYS} crowds of ${short(people, 5)} people answer. In each of them, ${yes} people hold a yes. Each ` +
+                  `${SURVEYS} crowds of ${short(people)} people answer. In each of them, ${yes} people hold a yes. Each ` +
                   "estimate is computed as in your answer.",
                 measured: "Mean of all estimates",
                 believed: places(yes, 0),
@@ -60,14 +60,14 @@ export function moment(): Question {
     title: "From messages to an estimate",
     part: 2,
     story: [
-      `${short(people, 5)} people answer yes or no by randomized response. A message is a lie with probability 1/${parts}.`,
-      `${short(sum, 5)} messages say yes.`,
+      `${short(people)} people answer yes or no by randomized response. A message is a lie with probability 1/${parts}.`,
+      `${short(sum)} messages say yes.`,
     ],
     asks: "How many people hold a yes, by the moment estimator?",
     answers: [
       way(
         (all) => (all - lies) / (2 * gamma),
-        `Subtract the ${short(lies, 5)} yes messages that would come if nobody held a yes. Then divide by 2γ = ` +
+        `Subtract the ${short(lies)} yes messages that would come if nobody held a yes. Then divide by 2γ = ` +
           `${short(2 * gamma)}, since each person with a yes adds 2γ messages on average.`,
       ),
       way(
@@ -97,13 +97,13 @@ export function noise(): Question {
             simulate: () => {
               const found = estimates(SURVEYS, device, people, yes);
               return {
-                text: `${SURVEYS} crowds of ${short(people, 5)} people answer. In each of them, ${short(yes, 5)} people hold a yes.`,
+                text: `${SURVEYS} crowds of ${short(people)} people answer. In each of them, ${short(yes)} people hold a yes.`,
                 measured: "Root of the mean squared error, in people",
                 believed: short(error),
                 found: short(distance(found, yes)),
                 exact: short(local),
                 chart: histogram(`Estimates of ${SURVEYS} crowds`, "estimate", found, [
-                  { on: "x", at: yes, label: `truth: ${short(yes, 5)}` },
+                  { on: "x", at: yes, label: `truth: ${short(yes)}` },
                 ]),
               };
             },
@@ -115,7 +115,7 @@ export function noise(): Question {
     title: "Does noise average out?",
     part: 2,
     story: [
-      `${short(people, 5)} people answer yes or no by randomized response with ε = ${short(epsilon)}. Nobody else is trusted.`,
+      `${short(people)} people answer yes or no by randomized response with ε = ${short(epsilon)}. Nobody else is trusted.`,
     ],
     asks: "What is the standard error of the estimated number of people with a yes?",
     answers: [
@@ -156,13 +156,13 @@ export function clipping(): Question {
               const found = estimates(MORE_SURVEYS, device, people, 0).map((one) => Math.max(0, one));
               return {
                 text:
-                  `${short(MORE_SURVEYS, 5)} crowds of ${short(people, 5)} people answer, and nobody holds a yes. Negative ` +
+                  `${short(MORE_SURVEYS)} crowds of ${short(people)} people answer, and nobody holds a yes. Negative ` +
                   "estimates are set to 0.",
                 measured: "Mean of all estimates",
                 believed: places(believed, 1),
                 found: places(mean(found), 1),
                 exact: places(exact, 1),
-                chart: histogram(`Estimates of ${short(MORE_SURVEYS, 5)} crowds, without negative ones`, "estimate", found, [
+                chart: histogram(`Estimates of ${short(MORE_SURVEYS)} crowds, without negative ones`, "estimate", found, [
                   { on: "x", at: 0, label: "truth: 0" },
                 ]),
               };
@@ -175,7 +175,7 @@ export function clipping(): Question {
     title: "A count cannot be negative",
     part: 4,
     story: [
-      `${short(people, 5)} people answer by randomized response with ε = ${short(epsilon)}. In truth, nobody holds a yes. ` +
+      `${short(people)} people answer by randomized response with ε = ${short(epsilon)}. In truth, nobody holds a yes. ` +
         "So about half of all estimates would be negative.",
       "Somebody sets every negative estimate to 0, because a count cannot be negative.",
     ],
@@ -213,9 +213,9 @@ export function interval(): Question {
   return question({
     name: "interval",
     title: "What an interval says",
-    part: 2,
+    part: 10,
     story: [
-      `In a rehearsal, ${yes} of ${short(people, 5)} people hold a yes. They answer by randomized response with ` +
+      `In a rehearsal, ${yes} of ${short(people)} people hold a yes. They answer by randomized response with ` +
         `ε = ${short(setting.epsilon)}. The estimate is ${places(found.value, 0)}, and its interval with a confidence of ` +
         `${confidence} % is ${ends}.`,
     ],
@@ -239,7 +239,7 @@ export function interval(): Question {
           const right = drawn.filter((sum) => first <= sum && sum <= last).length;
           return {
             text:
-              `${short(MORE_SURVEYS, 5)} surveys. The intervals of ${right} of them contain the truth. Look at the ` +
+              `${short(MORE_SURVEYS)} surveys. The intervals of ${right} of them contain the truth. Look at the ` +
               `${like.length} surveys whose estimate is ${places(found.value, 0)} or further away on the same side.`,
             measured: "Intervals that contain the truth, among these surveys",
             believed,
@@ -255,12 +255,12 @@ export function interval(): Question {
         () => {
           const drawn = estimates(MORE_SURVEYS, device, people, yes);
           return {
-            text: `The survey is repeated ${short(MORE_SURVEYS, 5)} times.`,
+            text: `The survey is repeated ${short(MORE_SURVEYS)} times.`,
             measured: `Estimates between ${found.low} and ${found.high}`,
             believed,
             found: share(drawn.filter((one) => found.low <= one && one <= found.high).length / MORE_SURVEYS),
             exact: share(inside),
-            chart: histogram(`Estimates of ${short(MORE_SURVEYS, 5)} further surveys`, "estimate", drawn, [
+            chart: histogram(`Estimates of ${short(MORE_SURVEYS)} further surveys`, "estimate", drawn, [
               { on: "x", at: yes, label: `truth: ${yes}` },
               { on: "x", at: found.low, label: "from", color: "soft" },
               { on: "x", at: found.high, label: "to", color: "soft" },
@@ -276,7 +276,7 @@ export function interval(): Question {
         () => {
           const lies = yesMessages(device, people, 0); // nobody holds a yes here, so each yes is a lie
           return {
-            text: `${short(people, 5)} people send a message.`,
+            text: `${short(people)} people send a message.`,
             measured: "Messages that are the truth",
             believed,
             found: percent(1 - lies / people, 1),

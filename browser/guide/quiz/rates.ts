@@ -2,7 +2,7 @@
 
 import { WHOLE } from "../../src/random.js";
 import { randomizerOf } from "../../src/randomizers/index.js";
-import { places, short } from "../charts/numbers.js";
+import { short } from "../charts/numbers.js";
 import { axisOf } from "../charts/scale.js";
 import type { Spec } from "../charts/chart.js";
 import { data } from "../data.js";
@@ -178,6 +178,7 @@ export function density(): Question {
 /** An experiment that measures errors of densities. */
 interface Experiment {
   readonly words: string;
+  readonly base: string; // n or nα²
   readonly exponent: (beta: number) => number;
   readonly points: readonly (readonly [people: number, found: number, exact: number])[];
 }
@@ -207,6 +208,7 @@ function kept(): Experiment {
   const [p, q] = [own, other].map((weight) => Number(weight) / Number(WHOLE)) as [number, number];
   return {
     words: `flipped bits at α = ${FIRST.alpha}`,
+    base: "(nα²)",
     exponent: ROUGH,
     points: PEOPLE.map((people, at) => {
       const bins = Math.round((people / (3 * variance)) ** (1 / 4));
@@ -229,6 +231,7 @@ function kept(): Experiment {
 function open(): Experiment {
   return {
     words: "people's own numbers, without any privacy",
+    base: "n",
     exponent: SMOOTH,
     points: PEOPLE.map((people, at) => {
       const bins = Math.round(((2 * people) / 3) ** (1 / 3));
@@ -241,7 +244,7 @@ function open(): Experiment {
 }
 
 /** Measured errors beside the rate of an answer, both for β = 1. */
-function shape(believed: (beta: number) => number, { words, exponent, points }: Experiment): Simulation {
+function shape(believed: (beta: number) => number, { words, base, exponent, points }: Experiment): Simulation {
   const [first, last] = [points[0]!, points.at(-1)!];
   const more = last[0] / first[0];
   const line = (of: (beta: number) => number) => points.map(([people]) => [people, first[1] * (first[0] / people) ** of(1)]);
@@ -259,11 +262,13 @@ function shape(believed: (beta: number) => number, { words, exponent, points }: 
     ],
   };
   return {
-    text: `The density is 2x on [0, 1], for which β = 1. It is estimated by a histogram from ${words}.`,
+    text:
+      `The density is 2x on [0, 1], for which β = 1. It is estimated by a histogram from ${words}. For β = 1, your answer ` +
+      `says that the error falls like ${power(base, 2, 2 / believed(1))}.`,
     measured: `${short(more)} times as many people divide the error by`,
-    believed: places(more ** believed(1), 1),
-    found: places(first[1] / last[1], 1),
-    exact: places(first[2] / last[2], 1),
+    believed: short(more ** believed(1)),
+    found: short(first[1] / last[1]),
+    exact: short(first[2] / last[2]),
     chart,
   };
 }

@@ -44,7 +44,7 @@ export function histogram(title: string, what: string, numbers: readonly number[
   for (const one of numbers) counts[Math.round((one - low) / width)]! += 1;
   return {
     title,
-    summary: `The mean of ${short(numbers.length, 5)} numbers is ${short(mean(numbers), 4)}. ${rules.map(marked).join(" ")}`,
+    summary: `The mean of ${short(numbers.length)} numbers is ${short(mean(numbers), 4)}. ${rules.map(marked).join(" ")}`,
     x: { title: what, low: low - 2 * width, high: high + 2 * width },
     y: { title: "simulated surveys", low: 0, high: 1.2 * Math.max(...counts) },
     series: [

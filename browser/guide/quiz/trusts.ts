@@ -82,7 +82,7 @@ export function trust(): Question {
     if (missing) {
       const [show, exact] = sees[missing];
       return {
-        text: `${BROKEN[missing]} In each of ${short(ROUNDS, 5)} surveys, somebody uses this to guess what Ada holds.`,
+        text: `${BROKEN[missing]} In each of ${short(ROUNDS)} surveys, somebody uses this to guess what Ada holds.`,
         measured,
         believed: `at most ${share(allowed)}`,
         found: share(guessed(show)),
@@ -92,7 +92,7 @@ export function trust(): Question {
     return {
       text:
         "Suppose that everybody whom you named works against Ada, and reads her message. In each of " +
-        `${short(ROUNDS, 5)} surveys, they guess what she holds.`,
+        `${short(ROUNDS)} surveys, they guess what she holds.`,
       measured,
       believed: share(1),
       found: share(guessed((bit) => Number(told(bit)[0]![0]))),
@@ -103,7 +103,7 @@ export function trust(): Question {
     name: "trust",
     title: "Whom must people trust?",
     part: 6,
-    story: [`${short(people, 5)} people answer yes or no. ${STORIES[kind]} The result is private with ε = ${short(epsilon)}.`],
+    story: [`${short(people)} people answer yes or no. ${STORIES[kind]} The result is private with ε = ${short(epsilon)}.`],
     asks: "Whom does this promise rely on, besides the person's own device?",
     answers: (Object.keys(RELIES) as Trust[]).map((chosen): Answer => {
       const right = words[chosen] === words[kind];
@@ -142,7 +142,7 @@ export function collusion(): Question {
     return { times, shown };
   };
   const together =
-    `The shuffler and the analyzer look together at the messages of ${short(ROUNDS, 5)} people with a yes, and of as many with a no.`;
+    `The shuffler and the analyzer look together at the messages of ${short(ROUNDS)} people with a yes, and of as many with a no.`;
   const guesses = (claimed: number) => (): Simulation => {
     const { times, shown } = sent();
     return {
@@ -158,7 +158,7 @@ export function collusion(): Question {
     const { times, shown } = sent();
     return {
       text: `${together} For each person, they guess. If nothing were left, they would always be right.`,
-      measured: `Wrong guesses, of ${short(2 * ROUNDS, 5)}`,
+      measured: `Wrong guesses, of ${short(2 * ROUNDS)}`,
       believed: "0",
       found: String(times(0, 0) + times(1, 1)),
       exact: short(2 * ROUNDS * lie),
@@ -169,10 +169,10 @@ export function collusion(): Question {
     const { times, shown } = sent();
     return {
       text: together,
-      measured: `People with a yes whose messages prove it, of ${short(ROUNDS, 5)}`,
+      measured: `People with a yes whose messages prove it, of ${short(ROUNDS)}`,
       believed: "0",
-      found: short(times(0, 2), 5),
-      exact: short(ROUNDS * lie, 5), // here, `lie` is the probability of a noise message
+      found: short(times(0, 2)),
+      exact: short(ROUNDS * lie), // here, `lie` is the probability of a noise message
       table: shown,
     };
   };
@@ -195,7 +195,7 @@ export function collusion(): Question {
     title: "The shuffler and the analyzer collude",
     part: 8,
     story: [
-      `${short(people, 5)} people answer yes or no in shuffle trust. ${SENDS[setting.protocol]!} The result is private with ` +
+      `${short(people)} people answer yes or no in shuffle trust. ${SENDS[setting.protocol]!} The result is private with ` +
         `ε = ${short(epsilon)} and δ = ${short(data.quiz.delta)}.`,
       "Then the shuffler tells the analyzer who sent which messages.",
     ],
@@ -231,7 +231,7 @@ export function shuffler(): Question {
               const errors = law.samples(source, ROUNDS).map((z) => compute(count + z - half, z) - count);
               const exact = errorOf(compute);
               return {
-                text: `${short(ROUNDS, 5)} surveys. In each of them, the shuffler computes the count as in your answer.`,
+                text: `${short(ROUNDS)} surveys. In each of them, the shuffler computes the count as in your answer.`,
                 measured: "Root of the mean squared error",
                 believed: "0",
                 found: places(distance(errors, 0), 2),
@@ -253,7 +253,7 @@ export function shuffler(): Question {
     title: "A shuffler that adds the noise",
     part: 6,
     story: [
-      `${short(people, 5)} people answer yes or no. Their answers are sealed for the analyzer. The shuffler adds ${most} made-up ` +
+      `${short(people)} people answer yes or no. Their answers are sealed for the analyzer. The shuffler adds ${most} made-up ` +
         `answers before it mixes. In this survey, ${added} of these are a yes. On average it is ${half}.`,
       `The analyzer counts the answers that say yes, subtracts ${half} and publishes the result: ${published}. This is private with ` +
         `ε = ${short(epsilon)}, and its standard error is ${places(error, 2)}.`,
@@ -278,7 +278,7 @@ export function shuffler(): Question {
           const errors = noise.map((z) => count + z - half + (half - z) - count);
           return {
             text:
-              `${short(ROUNDS, 5)} surveys. In each of them, the shuffler subtracts its own noise from what is published. For ` +
+              `${short(ROUNDS)} surveys. In each of them, the shuffler subtracts its own noise from what is published. For ` +
               `everybody else, the error was ${places(distance(noise, half), 2)}.`,
             measured: "Root of the mean squared error of the shuffler",
             believed: places(error, 2),

@@ -67,8 +67,9 @@ export function quiz(place: HTMLElement): void {
     };
 
     const simulate = (run: () => Simulation) => {
-      const again = buttons(button("Simulate again", () => seen.replaceChildren(...shown(run()), again)));
-      seen.replaceChildren(...shown(run()), again);
+      const results = h("div", {}, ...shown(run()));
+      const again = button("Simulate again", () => results.replaceChildren(...shown(run())));
+      seen.replaceChildren(results, buttons(again));
     };
 
     const last = right.length + 1 === asked.length;

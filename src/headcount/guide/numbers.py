@@ -9,6 +9,7 @@ from headcount.guide import (
     colors,
     crowds,
     doorbell,
+    glossary,
     guessing,
     means,
     measuring,
@@ -36,6 +37,7 @@ PARTS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "measuring": measuring.numbers,
     "planning": planning.numbers,
     "quiz": quiz.numbers,
+    "glossary": glossary.numbers,
 }
 
 
