@@ -6,29 +6,23 @@ emulates both. Other work of the machine is not taken out.
 
 import gzip
 import shutil
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import headcount as hc
 from benchmarks.comparison import Comparison
-from headcount.collect import keys
 from headcount.collect.document import Addresses, Document
+from headcount.collect.keys import PublicKey
 from headcount.collect.page_files import FOLDER
-from headcount.collect.pair import free_port
+from headcount.collect.pair import Pair
 from headcount.core.budget import Trust
 from headcount.survey.questions import Choice, Number, Scale, Several, YesNo
 from headcount.survey.survey import Survey
 
 _VISITS = 10
-_SECONDS = 60.0  # the longest time to wait for anything
+_PATIENCE = 60_000  # milliseconds
 _FILES = ("respond.html", "respond.css", "respond.js", "icon.svg")
 _NETWORK = {"offline": False, "latency": 150, "downloadThroughput": 2e5, "uploadThroughput": 9e4}
 # Adds a function that waits until an element is there and painted. It gives the time since the page
@@ -59,7 +53,9 @@ _ANSWER = """() => {
 
 def pages() -> Iterator[Comparison]:
     """How soon the first question is shown, and how long it takes to randomize and to seal."""
-    with tempfile.TemporaryDirectory() as folder, _shuffler(Path(folder)) as survey:
+    with tempfile.TemporaryDirectory() as folder, Pair.create(Path(folder), _survey) as running:
+        running.start()
+        survey = running.document
         visits = list(_visits(survey))
         first = min(shown + began for shown, began, _ in visits)
         sealed = min(took for *_, took in visits)
@@ -79,7 +75,7 @@ def pages() -> Iterator[Comparison]:
         )  # fmt: skip
 
 
-def _survey(home: Path) -> Document:
+def _survey(key: PublicKey, places: Addresses) -> Document:
     """Twelve questions, with every kind. People add the noise."""
     several = ("cannabis", "stimulants", "opioids", "other")
     survey = Survey(
@@ -103,39 +99,7 @@ def _survey(home: Path) -> Document:
         2000,
         title="A made-up campus",
     )  # fmt: skip
-    places = Addresses(*(f"http://127.0.0.1:{free_port()}" for _ in range(2)))
-    return Document.of(survey, keys.create(home / "analyzer", None), places)
-
-
-@contextmanager
-def _shuffler(home: Path) -> Iterator[Document]:
-    """A shuffler that serves the survey during the block."""
-    survey, path, token = _survey(home), home / "survey.json", home / "token"
-    survey.save(path)
-    token.write_text("a token of the benchmark\n")
-    port = survey.addresses.shuffler.rpartition(":")[2]
-    with subprocess.Popen(
-        [sys.executable, "-m", "headcount", "shuffler", "serve", "--survey", str(path),
-         "--store", str(home / "shuffler.db"), "--port", port, "--token-file", str(token)],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    ) as process:  # fmt: skip
-        try:
-            _until_ready(f"{survey.addresses.shuffler}/readyz")
-            yield survey
-        finally:
-            process.terminate()
-
-
-def _until_ready(url: str) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while True:
-        try:
-            with urlopen(url):
-                return
-        except (URLError, ConnectionError):
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(0.1)
+    return Document.of(survey, key, places)
 
 
 def _visits(survey: Document) -> Iterator[tuple[float, float, float]]:
@@ -155,7 +119,7 @@ def _visits(survey: Document) -> Iterator[tuple[float, float, float]]:
 
 def _visit(phone: Any, address: str) -> tuple[float, float, float]:
     page = phone.new_page()
-    page.set_default_timeout(1000 * _SECONDS)
+    page.set_default_timeout(_PATIENCE)
     devtools = phone.new_cdp_session(page)
     devtools.send("Network.enable")
     devtools.send("Network.emulateNetworkConditions", _NETWORK)

@@ -124,6 +124,7 @@ ASKED = [
     SLEEP,
     {**PARTNERS, "want": ["mean", "quantiles"]},
 ]
+ANSWERS: dict[str, Any] = {"smoke": False, "drugs": []}
 TABLE = '[[table]]\nof = ["sex", "smoke"]\n'
 
 
@@ -180,7 +181,7 @@ def test_the_results_page_shows_what_the_analyzer_counted(tmp_path: Path) -> Non
                               5: "I prefer not to answer"})  # fmt: skip
         survey = survey_at(link.rstrip("/"))
         for number in range(PROGRAMS):
-            given = {"smoke": False, "sex": ["female", "other", None][number % 3], "drugs": [],
+            given = {**ANSWERS, "sex": ["female", "other", None][number % 3],
                      "sleep": number % 5 + 1, "partners": number % 10}  # fmt: skip
             body = response(survey, given, hc.SecureSource())
             assert post(survey, body).status_code == 201

@@ -105,7 +105,7 @@ def test_every_box_is_drawn_equally_often() -> None:
 def test_a_device_draws_once(survey: Document, tmp_path: Path) -> None:
     person = Respondent(survey, tmp_path)
     drawn = person.questions()
-    assert [person.questions(hc.SeededSource(seed)) for seed in range(9)] == [drawn] * 9
+    assert [person.questions() for _ in range(9)] == [drawn] * 9
     assert Respondent(survey, tmp_path).questions() == drawn
     (kept,) = tmp_path.iterdir()
     assert kept.stat().st_mtime == 0
@@ -116,6 +116,9 @@ def test_a_device_draws_once(survey: Document, tmp_path: Path) -> None:
     person.answer({name: ANSWERS[name] for name in drawn})
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]  # what was drawn is forgotten
     assert len(person.sealed) == survey.response_bytes
+    with pytest.raises(hc.InvalidParameter, match="must answer once"):
+        person.questions()
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_damaged_draws_are_refused(survey: Document, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import { fetched, surveyOf } from "../src/document.js";
 import { HeadcountError } from "../src/errors.js";
 import type { Answers, Question } from "../src/questions.js";
 import type { Content } from "../src/response.js";
+import { BrowserStore } from "../src/store.js";
 import { h } from "./dom.js";
 import { Form } from "./form.js";
 import { boundIn, numberIn } from "./numbers.js";
@@ -75,8 +76,11 @@ function fail(error: unknown, loading: boolean): void {
 async function start(): Promise<void> {
   show(() => [h("p", { class: "note" }, texts().loading)], { focus: false });
   try {
-    const survey = await surveyOf(await fetched(served ? `../${digest}` : "survey.json"), digest);
-    const respondent = new Respondent(survey, served ? { shuffler: "responses" } : {});
+    const store = new BrowserStore();
+    // The browser opens its database while the document arrives.
+    const [bytes] = await Promise.all([fetched(served ? `../${digest}` : "survey.json"), store.all()]);
+    const survey = await surveyOf(bytes, digest);
+    const respondent = new Respondent(survey, served ? { store, shuffler: "responses" } : { store });
     const page = new Page(respondent, fragment.get("code") ?? "");
     await page.begin();
   } catch (error) {
@@ -99,11 +103,10 @@ class Page {
   }
 
   async begin(): Promise<void> {
-    const state = await this.respondent.state();
+    const [state, before] = await Promise.all([this.respondent.state(), this.respondent.before()]);
     if (state === "accepted") show(() => already(this.context()), { focus: false });
     else if (state === "sealed") await this.leave(null);
     else {
-      const before = await this.respondent.before();
       const agreed = (code: string) => void this.agree(code);
       show(() => introduction(this.context(), before, this.code, agreed), { focus: false });
     }

@@ -66,7 +66,11 @@ export class Respondent {
     if (this.survey.trust !== "local") return drawn;
     const { digest, epsilon } = this.survey;
     const fresh = { digest, sealed: null, accepted: false, epsilon, selection: drawn };
-    return (await this.store.update(digest, (found) => found ?? fresh)).selection ?? drawn;
+    const kept = await this.store.update(digest, (found) => {
+      if (found && isAnswered(found)) throw answered();
+      return found ?? fresh;
+    });
+    return kept.selection ?? drawn;
   }
 
   /** Randomize and seal the answers, once, and keep the sealed bytes. Nothing is sent yet. The result

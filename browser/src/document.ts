@@ -12,7 +12,7 @@
 // The joint δ in shuffle trust needs the law of everybody's noise. The shuffler, the analyzer and the
 // Python client compute it anew from the same document, and refuse a document that claims too much.
 
-import { fromHex, toHex } from "./bytes.js";
+import { fromHex, joined, toHex } from "./bytes.js";
 import { parsed, type Json } from "./canonical.js";
 import { HeadcountError, refuse } from "./errors.js";
 import { domainOf, isObject, questionOf, textOf, type Question } from "./questions.js";
@@ -129,7 +129,7 @@ export async function fetched(url: string): Promise<Uint8Array<ArrayBuffer>> {
     }
     parts.push(value);
   }
-  return new Uint8Array(await new Blob(parts as BlobPart[]).arrayBuffer());
+  return joined(parts);
 }
 
 async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {

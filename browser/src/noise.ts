@@ -19,6 +19,13 @@ const LARGEST_CLUSTER = 1 << 12; // all larger clusters share one entry of the t
 const NEGLIGIBLE = 10n ** 41n; // masses below 1/NEGLIGIBLE have no entry of their own
 const LARGE = 14n; // a geometric number has J digits of its own if γ·2^J is at least this
 
+/** What `make` returns, which is called when it is first needed. Pages show questions sooner if they
+ * compute noise later. */
+export function once<T>(make: () => T): () => T {
+  let made: { readonly found: T } | undefined;
+  return () => (made ??= { found: make() }).found;
+}
+
 /** The law Poisson(mean). The mean is a fraction of at most 20,000. */
 export function poisson(mean: Fraction): Table {
   // P(k)/P(k−1) = mean/k. Masses begin with any number at the mode, and are divided by their sum.

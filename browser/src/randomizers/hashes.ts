@@ -2,7 +2,7 @@
 
 import { refuse } from "../errors.js";
 import { fraction, toNumber } from "../fractions.js";
-import { poisson } from "../noise.js";
+import { once, poisson } from "../noise.js";
 import { word, words } from "../random.js";
 import { fitting, reportOf, whole, type Instructions, type Randomizer } from "./randomizer.js";
 
@@ -45,7 +45,7 @@ export function hashed(from: Instructions): Randomizer {
   const logCells = whole(from, "log_cells", 1, 25);
   const mean = fraction(String(from["mean"]));
   if (mean.over < 0n || toNumber(mean) > 20_000) refuse("must have fewer noise messages");
-  const number = poisson(mean);
+  const number = once(() => poisson(mean));
   const cellOf = (hash: bigint) => BigInt.asUintN(64, hash) >> BigInt(64 - logCells);
   return {
     columns: 2,
@@ -56,7 +56,7 @@ export function hashed(from: Instructions): Randomizer {
       return fitting(slots, 0, () => {
         const seed = word(source);
         const [u, v] = wordsOf(seed);
-        const drawn = words(source, 2 * number.sample(source));
+        const drawn = words(source, 2 * number().sample(source));
         const dummies = drawn.flatMap((one, at) => (at % 2 ? [] : [[one, cellOf(drawn[at + 1]!)]]));
         return [[seed, cellOf(u * key + v)], ...dummies];
       });

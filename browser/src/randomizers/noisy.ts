@@ -2,7 +2,7 @@
 
 import { refuse } from "../errors.js";
 import { fraction, toNumber } from "../fractions.js";
-import { poisson } from "../noise.js";
+import { once, poisson } from "../noise.js";
 import { bernoulli, coin, FINE, Table, uniform, uniforms, WHOLE } from "../random.js";
 import { ticked } from "./boxes.js";
 import { cellsOf, path, treeOf } from "./tree.js";
@@ -78,7 +78,7 @@ export function fakeUsers(from: Instructions): Randomizer {
   const own = ownOf(inner(from, "own"), cells);
   const mean = fraction(String(from["mean"]));
   if (mean.over < 0n || toNumber(mean) > 20_000) refuse("must have fewer noise messages");
-  const number = poisson(mean);
+  const number = once(() => poisson(mean));
   return {
     columns: 1,
     localEpsilon: Infinity,
@@ -87,7 +87,7 @@ export function fakeUsers(from: Instructions): Randomizer {
       const sent = own.of(value);
       return fitting(slots, own.most - sent.length, () => [
         ...sent,
-        ...uniforms(source, number.sample(source), cells).map((cell) => [cell]),
+        ...uniforms(source, number().sample(source), cells).map((cell) => [cell]),
       ]);
     },
     meaning: own.meaning,

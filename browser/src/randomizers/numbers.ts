@@ -2,7 +2,7 @@
 
 import { refuse } from "../errors.js";
 import { exactly, fraction, toNumber, type Fraction } from "../fractions.js";
-import { twoSided } from "../noise.js";
+import { once, twoSided } from "../noise.js";
 import { bernoulli, coin, uniform, WHOLE, word, type Source } from "../random.js";
 import {
   inner,
@@ -157,14 +157,14 @@ export function laplace(from: Instructions): Randomizer {
   const reach = whole(from, "reach", 0, 2 ** 18);
   const rate = fraction(String(from["rate"]));
   if (rate.over <= 0n) refuse("must have noise with a positive rate");
-  const table = twoSided(rate, levels + reach);
+  const table = once(() => twoSided(rate, levels + reach));
   const last = levels + 2 * reach;
   return {
     columns: 1,
     localEpsilon: toNumber(rate) * levels,
     domain: BigInt(levels) + 1n,
     send: (value, source) => [
-      [Math.min(Math.max(Number(value) + reach + table.sample(source), 0), last)],
+      [Math.min(Math.max(Number(value) + reach + table().sample(source), 0), last)],
     ],
     meaning: reportOf,
   };

@@ -2,7 +2,7 @@
 
 import { refuse } from "../errors.js";
 import { fraction, toNumber } from "../fractions.js";
-import { NegativeBinomial } from "../noise.js";
+import { NegativeBinomial, once } from "../noise.js";
 import { words, type Source } from "../random.js";
 import { inner, large, sizeOfBits, whole, type Instructions, type Randomizer } from "./randomizer.js";
 
@@ -21,7 +21,7 @@ function splittingOf(from: Instructions): Splitting {
   return {
     split(secrets, source) {
       const width = secrets.length;
-      const [plus, minus] = [noise?.draws(source, width), noise?.draws(source, width)];
+      const [plus, minus] = [noise?.().draws(source, width), noise?.().draws(source, width)];
       const drawn = words(source, count * width, sizeOfBits(bits));
       const rows = Array.from({ length: count }, (_, at) => drawn.slice(at * width, (at + 1) * width));
       rows[count - 1] = secrets.map((secret, place) => {
@@ -33,14 +33,15 @@ function splittingOf(from: Instructions): Splitting {
   };
 }
 
-function noiseOf(from: Instructions): NegativeBinomial {
+function noiseOf(from: Instructions): () => NegativeBinomial {
   const positive = (name: string) => {
     const found = fraction(String(from[name]));
     const near = toNumber(found);
     if (!(near > 0 && near <= 1024)) refuse("must have noise with positive parameters");
     return found;
   };
-  return new NegativeBinomial(positive("r"), positive("gamma"));
+  const [r, gamma] = [positive("r"), positive("gamma")];
+  return once(() => new NegativeBinomial(r, gamma));
 }
 
 /** Sends shares of the level. */

@@ -64,39 +64,38 @@ class Respondent:
         """The bytes that leave this device."""
         return bytes.fromhex(self._state()["sealed"])
 
-    def questions(self, source: Source | None = None) -> tuple[str, ...]:
+    def questions(self) -> tuple[str, ...]:
         """The ids of the questions that this device answers. If they have to be drawn, they are
         drawn by the first call.
         """
-        design = self.document.design
-        if self.document.trust is Trust.LOCAL and not self._drawn.exists():
-            made = Selection.drawn(design, SecureSource() if source is None else source)
-            self._keep_first(self._drawn, json_text(asdict(made)) + "\n")
-        return self._selection.questions(design)
+        return self._selected(SecureSource()).questions(self.document.design)
 
     def answer(self, answers: Mapping[str, Any], source: Source | None = None) -> None:
         """Randomize and seal the answers, once, and store the sealed bytes. Nothing is sent yet.
 
         `answers` has an answer for each id in `questions`. Answers to other questions are not used.
         """
-        if self.answered:
-            raise _second_answer()
         source = SecureSource() if source is None else source
-        self.questions(source)
-        sealed = response(self.document, answers, source, self._selection)
-        if not self._keep_first(self._path, _stored(sealed, accepted=False)):
-            raise _second_answer()
+        sealed = response(self.document, answers, source, self._selected(source))
+        first = self._keep_first(self._path, _stored(sealed, accepted=False))
         self._drawn.unlink(missing_ok=True)
         self._forget_times()
+        if not first:
+            raise _second_answer()
 
-    @property
-    def _selection(self) -> Selection:
-        """What this device has drawn. In shuffle trust, there is nothing to draw."""
+    def _selected(self, source: Source) -> Selection:
+        """What this device answers. In local trust, it is drawn once and stored."""
+        if self.answered:
+            raise _second_answer()
+        drawn = Selection.drawn(self.document.design, source)
         if self.document.trust is not Trust.LOCAL:
-            return Selection.drawn(self.document.design, SecureSource())
+            return drawn
+        self._keep_first(self._drawn, json_text(asdict(drawn)) + "\n")
         try:
             found = json.loads(self._drawn.read_text())
             return Selection(tuple(found["releases"]), tuple(found["firsts"]))
+        except FileNotFoundError:  # another process has sealed answers in the meantime
+            raise _second_answer() from None
         except (OSError, ValueError, LookupError, TypeError):
             raise UnreadableData(
                 f"{str(self._drawn)!r} must be what this device has drawn",
