@@ -6,6 +6,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headcount as hc
-from collection import analyzer, distinct, document, shuffler, two_questions
+from collection import TOKEN, analyzer, distinct, document, shuffler, two_questions
 from commands import Headcount
 from headcount.collect import batch_files
 from headcount.collect.analyzer import Analyzer
@@ -24,7 +25,7 @@ from headcount.collect.batch_files import BatchFiles
 from headcount.collect.client import response
 from headcount.collect.document import Document
 from headcount.collect.opening import Opened, Opener
-from headcount.collect.refusals import Conflict, Malformed
+from headcount.collect.refusals import Conflict, Malformed, Unauthorized
 from headcount.collect.shuffler import Sent
 from headcount.collect.spark import files_on_spark, opened_on_spark
 
@@ -78,7 +79,7 @@ def messages_of(survey: Document, people: int = PEOPLE) -> list[bytes]:
 
 def written(folder: Path, survey: Document, messages: list[bytes], **changes: Any) -> BatchFiles:
     batch = SealedBatch(changes.get("people", PEOPLE), survey.envelope.size, b"".join(messages))
-    return BatchFiles.write(folder, survey.digest, changes.get("name", NAME), batch)
+    return BatchFiles.write(folder, survey.digest, changes.get("name", NAME), batch, TOKEN)
 
 
 def counted(one: Analyzer, files: BatchFiles, spark: SparkSession | None = None) -> bool:
@@ -116,10 +117,11 @@ def test_files_hold_the_messages_of_the_batch_in_their_order_and_nothing_else(
     named = json.loads((tmp_path / "batch" / "batch.json").read_text())
     assert set(named) == {
         "version", "survey", "batch", "people", "message_bytes", "sha256", "files", "messages",
+        "code",
     }  # fmt: skip
     head = b"HCB1" + PEOPLE.to_bytes(8, "big") + survey.envelope.size.to_bytes(4, "big")
     assert named["sha256"] == hashlib.sha256(head + b"".join(messages)).hexdigest()
-    assert BatchFiles.load(tmp_path / "batch") == files
+    assert BatchFiles.load(tmp_path / "batch", TOKEN) == files
 
 
 def test_a_batch_is_written_alike_every_time(tmp_path: Path) -> None:
@@ -149,7 +151,7 @@ def test_damaged_files_are_refused(tmp_path: Path, engine: SparkSession | None) 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda found: found | {"version": 2},
+        lambda found: found | {"version": 1},
         lambda found: found | {"people": 0},
         lambda found: found | {"people": True},
         lambda found: found | {"messages": 1},
@@ -159,6 +161,8 @@ def test_damaged_files_are_refused(tmp_path: Path, engine: SparkSession | None) 
         lambda found: found | {"files": [found["files"][0] | {"name": "../part-00000.parquet"}]},
         lambda found: found | {"files": [found["files"][0] | {"sha256": 7}]},
         lambda found: {name: found[name] for name in found if name != "people"},
+        lambda found: {name: found[name] for name in found if name != "code"},
+        lambda found: found | {"code": 7},
         lambda found: [found],
     ],
 )
@@ -168,7 +172,7 @@ def test_damaged_descriptions_are_refused(tmp_path: Path, change: Any) -> None:
     path = tmp_path / "batch" / "batch.json"
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
     with pytest.raises(hc.UnreadableData):
-        BatchFiles.load(tmp_path / "batch")
+        BatchFiles.load(tmp_path / "batch", TOKEN)
 
 
 @pytest.mark.parametrize(
@@ -178,18 +182,79 @@ def test_damaged_descriptions_are_refused(tmp_path: Path, change: Any) -> None:
         lambda found: found | {"files": found["files"][:-1], "messages": 35},
         lambda found: found | {"files": found["files"][::-1]},
         lambda found: found | {"sha256": "0" * 64},
+        lambda found: found | {"batch": NAME[::-1]},
+        lambda found: found | {"code": "0" * 64},
+        lambda found: found | {"code": ""},
     ],
 )
-def test_the_digest_of_a_batch_covers_people_and_files(tmp_path: Path, change: Any) -> None:
+def test_nobody_without_the_token_makes_or_changes_a_batch(tmp_path: Path, change: Any) -> None:
+    """The right batch may still come."""
     survey = distinct(tmp_path, PEOPLE)
     written(tmp_path / "batch", survey, messages_of(survey))
     path = tmp_path / "batch" / "batch.json"
-    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    right = path.read_text()
+    path.write_text(json.dumps(change(json.loads(right))))
+    with pytest.raises(Unauthorized, match="a shuffler that has the analyzer's token"):
+        BatchFiles.load(tmp_path / "batch", TOKEN)
+    path.write_text(right)
+    with pytest.raises(Unauthorized):
+        BatchFiles.load(tmp_path / "batch", TOKEN[::-1])
+    one = analyzer(tmp_path)
+    one.register(survey)
+    assert counted(one, BatchFiles.load(tmp_path / "batch", TOKEN))
+
+
+def test_a_batch_needs_a_token(tmp_path: Path) -> None:
+    survey = distinct(tmp_path, PEOPLE)
+    batch = SealedBatch(PEOPLE, survey.envelope.size, b"".join(messages_of(survey)))
+    with pytest.raises(hc.InvalidParameter, match="a token must authenticate"):
+        BatchFiles.write(tmp_path / "batch", survey.digest, NAME, batch, "")
+    assert not (tmp_path / "batch").exists()
+    BatchFiles.write(tmp_path / "batch", survey.digest, NAME, batch, TOKEN)
+    with pytest.raises(hc.InvalidParameter, match="a token must authenticate"):
+        BatchFiles.load(tmp_path / "batch", "")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda found: {"people": found.people + 1},
+        lambda found: {"files": found.files[:-1]},
+        lambda found: {"files": found.files[::-1]},
+        lambda found: {"sha256": "0" * 64},
+    ],
+)
+def test_the_digest_of_a_batch_covers_people_and_files(tmp_path: Path, change: Any) -> None:
+    """A shuffler that states a wrong digest does not keep the right batch from being counted."""
+    survey = distinct(tmp_path, PEOPLE)
+    right = written(tmp_path / "batch", survey, messages_of(survey))
     one = analyzer(tmp_path)
     one.register(survey)
     with pytest.raises(hc.UnreadableData, match="the whole batch must have the SHA-256"):
-        counted(one, BatchFiles.load(tmp_path / "batch"))
+        counted(one, replace(right, **change(right)))
     assert one.unfinished() == [survey.digest]
+    assert counted(one, right)
+    assert tallies(tmp_path)["who"] == [1] * PEOPLE
+
+
+@pytest.mark.parametrize("where", ["here", "spark"])
+def test_files_of_other_messages_are_refused(tmp_path: Path, engine: SparkSession | None) -> None:
+    """Somebody replaces a file by one with the same number of messages."""
+    survey = distinct(tmp_path, PEOPLE)
+    right = written(tmp_path / "batch", survey, messages_of(survey))
+    other = written(tmp_path / "other", survey, messages_of(survey))
+    name = right.files[2].name
+    path, kept = tmp_path / "batch" / name, (tmp_path / "batch" / name).read_bytes()
+    path.write_bytes((tmp_path / "other" / name).read_bytes())
+    one = analyzer(tmp_path)
+    one.register(survey)
+    with pytest.raises(hc.UnreadableData, match=f"{name} must have the SHA-256"):
+        counted(one, right, engine)
+    path.write_bytes(kept)
+    assert counted(one, right, engine)
+    assert tallies(tmp_path)["who"] == [1] * PEOPLE
+    with pytest.raises(Conflict):
+        counted(one, other, engine)
 
 
 def test_a_folder_without_its_description_is_not_a_batch(tmp_path: Path) -> None:
@@ -197,7 +262,7 @@ def test_a_folder_without_its_description_is_not_a_batch(tmp_path: Path) -> None
     written(tmp_path / "batch", survey, messages_of(survey))
     (tmp_path / "batch" / "batch.json").unlink()
     with pytest.raises(hc.UnreadableData, match="must be the folder of a batch"):
-        BatchFiles.load(tmp_path / "batch")
+        BatchFiles.load(tmp_path / "batch", TOKEN)
 
 
 # Counting -------------------------------------------------------------------------------------
@@ -256,7 +321,7 @@ def test_shares_are_added_up_modulo_their_modulus_on_spark(
     survey = document(tmp_path, {"sum": made}, least_people=PEOPLE)
     sealed = b"".join(response(survey, {"sum": 10}, SOURCE) for _ in range(PEOPLE))
     batch = SealedBatch(PEOPLE, survey.envelope.size, sealed)
-    files = BatchFiles.write(tmp_path / "batch", survey.digest, NAME, batch)
+    files = BatchFiles.write(tmp_path / "batch", survey.digest, NAME, batch, TOKEN)
     here, there = analyzer(tmp_path), Analyzer(shuffler(tmp_path).store, analyzer(tmp_path)._key)
     for one, engine in ((here, None), (there, spark)):
         one.register(survey)
@@ -333,11 +398,17 @@ def test_from_the_shuffler_to_the_results_by_commands(
         Sent(survey.digest, response(survey, {"smoke": at % 2, "drink": 1}, SOURCE))
         for at in range(PEOPLE)
     ])  # fmt: skip
-    early = headcount("shuffler", "export", "survey.json", "--out", "batch")
+    early = headcount(
+        "shuffler", "export", "survey.json", "--out", "batch", "--token-file", "home/token"
+    )
     assert early.status == 2
     assert not (tmp_path / "batch").exists()
     assert headcount("shuffler", "close", "survey.json").status == 0
-    assert headcount("shuffler", "export", "survey.json", "--out", "batch").status == 0
+    unsigned = headcount("shuffler", "export", "survey.json", "--out", "batch")
+    assert unsigned.status == 2
+    assert "a token must authenticate the files of a batch" in unsigned.err
+    export = ("shuffler", "export", "survey.json", "--out", "batch", "--token-file", "home/token")
+    assert headcount(*export).status == 0
     assert mixer.status(survey.digest).state == "forwarded"
     with sqlite3.connect(tmp_path / "shuffler.db") as store:
         assert store.execute("SELECT COUNT(*) FROM outbox").fetchone() == (0,)
@@ -361,4 +432,6 @@ def test_from_the_shuffler_to_the_results_by_commands(
 def test_the_description_is_also_read_by_spark(tmp_path: Path, spark: SparkSession) -> None:
     survey = distinct(tmp_path / "key", PEOPLE)
     files = written(tmp_path / "batch", survey, messages_of(survey))
-    assert files_on_spark(f"{tmp_path / 'batch'}/", spark) == files
+    assert files_on_spark(f"{tmp_path / 'batch'}/", spark, TOKEN) == files
+    with pytest.raises(Unauthorized):
+        files_on_spark(str(tmp_path / "batch"), spark, TOKEN[::-1])

@@ -1,6 +1,7 @@
 """Kept answers: what repeated messages hide, what they show, and what a ledger says about them."""
 
 import itertools
+import json
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import headcount as hc
 from headcount.collect import keys
 from headcount.collect.document import Addresses, Document
+from headcount.planner.cache import digest
 from headcount.survey.file import read, survey_data
 from headcount.survey.kept import shown_changes
 from headcount.survey.questions import Choice, Number, Several, YesNo
@@ -301,3 +303,122 @@ def test_a_survey_that_keeps_answers_is_not_collected(tmp_path: Path) -> None:
     key = keys.create(tmp_path / "keys", None)
     with pytest.raises(hc.InvalidParameter, match="must not keep answers"):
         Document.of(asked(), key, Addresses("https://a.example", "https://b.example"))
+
+
+# In a file --------------------------------------------------------------------------------------
+
+
+def test_a_file_keeps_answers_as_an_object_does(tmp_path: Path) -> None:
+    """Two waves with one object, and two waves that open the same file, send the same messages."""
+    made, path = mixed(), tmp_path / "kept.json"
+    answers = answers_to(made)
+    changed = {**answers, "a": ["no"] * PEOPLE, "d": [-0.0, 9.0] * (PEOPLE // 2)}
+    object_kept = hc.KeptAnswers()
+    for seed, given in ((1, answers), (2, changed), (3, answers)):
+        expected = run(made, given, object_kept, seed)
+        kept = hc.KeptAnswers.open(path, mixed())
+        assert kept.users == (0 if seed == 1 else PEOPLE)
+        found = run(made, given, kept, seed)
+        assert all(np.array_equal(found[name], expected[name]) for name in expected)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize("names", [range(PEOPLE), np.arange(PEOPLE), np.arange(PEOPLE) / 2])
+def test_names_in_a_file_are_words_or_numbers(tmp_path: Path, names: Any) -> None:
+    made, path = asked(), tmp_path / "kept.json"
+    source = hc.SeededSource(1)
+    made.run(answers_to(made), source, kept=hc.KeptAnswers.open(path, made), people=names)
+    again = hc.KeptAnswers.open(path, made)
+    made.run(answers_to(made), source, kept=again, people=names)
+    assert again.users == PEOPLE
+
+
+def test_names_that_a_file_cannot_hold_are_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    made, path = asked(), tmp_path / "kept.json"
+    kept = hc.KeptAnswers.open(path, made)
+    with pytest.raises(hc.InvalidValue, match=r"words or numbers .* got a tuple"):
+        made.run(answers_to(made), kept=kept, people=[(at, at) for at in range(PEOPLE)])
+    assert kept.users == 0
+    assert not path.exists()
+
+
+def test_a_file_that_cannot_be_written_keeps_messages_from_being_sent(tmp_path: Path) -> None:
+    made = asked()
+    kept = hc.KeptAnswers.open(tmp_path / "missing" / "kept.json", made)
+    with pytest.raises(hc.UnreadableData, match="must be a place to write to"):
+        made.run(answers_to(made), kept=kept, people=NAMES)
+    assert kept.users == 0
+
+
+def damaged(change: Any) -> Any:
+    """A change of the document whose digest fits."""
+
+    def changed(text: str) -> str:
+        document = json.loads(text)
+        change(document)
+        del document["digest"]
+        return json.dumps({**document, "digest": digest(document)})
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda text: "", "not JSON"),
+        (lambda text: text[: len(text) // 2], "not JSON"),
+        (lambda text: "[]", "of another kind"),
+        (lambda text: text.replace("person 7", "person X"), "changed after it was written"),
+        (damaged(lambda found: found.update(version=2)), "the version must be 1"),
+        (damaged(lambda found: found.update(survey="0" * 64)), "those of another one"),
+        (damaged(lambda found: found.pop("places")), "not complete: KeyError"),
+        (damaged(lambda found: found["places"].pop()), "one name and one place"),
+        (damaged(lambda found: found["people"].__setitem__(0, "person 1")), "one name"),
+        (damaged(lambda found: found["releases"].pop()), "not complete: ValueError"),
+        (damaged(lambda found: found["releases"][0]["people"].__setitem__(0, PEOPLE)), "drawing"),
+        (damaged(lambda found: found["releases"][0]["values"].pop()), "each drawing must have"),
+        (damaged(lambda found: found["releases"][0]["values"].__setitem__(0, 2)), "must fit"),
+        (
+            damaged(lambda found: found["releases"][0]["messages"].__setitem__(0, 2)),
+            "every message",
+        ),
+        (damaged(lambda found: found.update(secure="yes")), "`secure` must be"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path: Path, change: Any, says: str) -> None:
+    made, path = asked(), tmp_path / "kept.json"
+    run(made, answers_to(made), hc.KeptAnswers.open(path, made), 1)
+    path.write_text(change(path.read_text()))
+    with pytest.raises(hc.UnreadableData, match=f"kept.json' must have kept answers: .*{says}"):
+        hc.KeptAnswers.open(path, made)
+
+
+def test_the_file_of_another_survey_is_refused(tmp_path: Path) -> None:
+    made, path = asked(), tmp_path / "kept.json"
+    run(made, answers_to(made), hc.KeptAnswers.open(path, made), 1)
+    for other in (asked(epsilon=1.01), asked(users=PEOPLE + 1), mixed()):
+        with pytest.raises(hc.UnreadableData, match="those of another one"):
+            hc.KeptAnswers.open(path, other)
+    assert hc.KeptAnswers.open(path, asked()).users == PEOPLE
+
+
+def test_two_programs_do_not_overwrite_what_the_other_has_kept(tmp_path: Path) -> None:
+    made, path = asked(), tmp_path / "kept.json"
+    one, other = (hc.KeptAnswers.open(path, made) for _ in range(2))
+    run(made, answers_to(made), one, 1)
+    before = path.read_text()
+    with pytest.raises(hc.InvalidParameter, match="one program at a time"):
+        run(made, answers_to(made), other, 2)
+    assert path.read_text() == before
+    run(made, answers_to(made), one, 3)
+
+
+def test_a_ledger_knows_answers_that_come_from_a_file(tmp_path: Path) -> None:
+    made, path = asked(), tmp_path / "kept.json"
+    ledger = hc.Ledger.create(tmp_path / "spent.db")
+    ledger.create_dataset("people", hc.Budget(3))
+    for _ in range(3):
+        kept = hc.KeptAnswers.open(path, made)
+        made.run(answers_to(made), ledger=ledger, dataset="people", kept=kept, people=NAMES)
+    assert len(ledger.spending("people").entries) == 1

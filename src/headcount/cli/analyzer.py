@@ -147,9 +147,13 @@ def count(
     passphrase_file: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count a batch in Parquet files, and show the results. Each batch is counted only once."""
+    """Count a batch in Parquet files, and show the results. Each batch is counted only once.
+
+    The batch must come from a shuffler that has the token of FOLDER.
+    """
     if out is not None:
         collected_page.check_collected(out)
+    token = AnalyzerSettings.load(token=token_in(folder / keys.TOKEN)).token
     document = Document.load(survey)
     made = Analyzer(
         opened(store or str(folder / STORE)),
@@ -162,10 +166,10 @@ def count(
         from headcount.collect.spark import files_on_spark, opened_on_spark, session
 
         running = session()
-        files = files_on_spark(batch, running)
+        files = files_on_spark(batch, running, token)
         read = partial(opened_on_spark, files, spark=running)
     else:
-        files = BatchFiles.load(Path(batch))
+        files = BatchFiles.load(Path(batch), token)
         read = partial(files.opened, processes=processes or os.cpu_count() or 1)
     if files.survey != document.digest:
         raise InvalidParameter(

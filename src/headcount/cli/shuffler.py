@@ -11,7 +11,7 @@ from headcount.cli.arguments import AsJson
 from headcount.cli.grouping import ungrouped
 from headcount.cli.output import console, deliver, messages, print_table
 from headcount.collect.batch import SealedBatch
-from headcount.collect.batch_files import BatchFiles
+from headcount.collect.batch_files import BatchFiles, check_secret
 from headcount.collect.document import Document
 from headcount.collect.settings import ShufflerSettings
 from headcount.collect.shuffler import Shuffler, Status
@@ -106,24 +106,30 @@ def close(survey: OneSurvey, store: Place = STORE, as_json: AsJson = False) -> N
     )
 
 
-@shuffler.command(epilog="Example: headcount shuffler export campus.json --out batch")
+@shuffler.command(
+    epilog="Example: headcount shuffler export campus.json --out batch --token-file token"
+)
 @ungrouped
 def export(
     survey: OneSurvey,
     out: Annotated[Path, typer.Option(help="Folder for the Parquet files of the batch.")],
+    token_file: TokenFile = None,
     store: Place = STORE,
     as_json: AsJson = False,
 ) -> None:
     """Hand over the messages of a closed survey as Parquet files, instead of over the network.
 
-    The files hold sealed messages in random order, and batch.json has their digests. The messages
-    are deleted here when all files are on the disk. `headcount analyzer count` counts the files.
+    The files hold sealed messages in random order. batch.json has their digests, and a code that
+    only somebody with the token can make. The messages are deleted here when all files are on the
+    disk. `headcount analyzer count` counts the files.
     """
+    token = ShufflerSettings.load(token=token_in(token_file)).token
+    check_secret(token)
     made, digest = _found(store, survey)
     written: list[BatchFiles] = []
 
     def write(document: Document, name: str, batch: SealedBatch) -> None:
-        written.append(BatchFiles.write(out, document.digest, name, batch))
+        written.append(BatchFiles.write(out, document.digest, name, batch, token))
 
     made.forward(digest, write)
     deliver(

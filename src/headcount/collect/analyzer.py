@@ -27,7 +27,7 @@ from headcount.collect.refusals import Conflict, Malformed, NoResults, UnknownSu
 from headcount.collect.report import report
 from headcount.collect.store import Run, Store
 from headcount.core import checks
-from headcount.core.errors import HeadcountError, InvalidParameter
+from headcount.core.errors import HeadcountError, InvalidParameter, UnreadableData
 from headcount.core.estimate import Estimate
 from headcount.core.protocol import has_noise, tally_of
 from headcount.core.source import Source
@@ -180,7 +180,9 @@ class Analyzer:
         self._publish(document, batch.people, opened)
 
     def count_files(self, files: BatchFiles, opened: Callable[[Opener], Opened]) -> bool:
-        """Count a batch in files, which `opened` opens. False means that it was counted before."""
+        """Count a batch in files, which `opened` opens. False means that it was counted before. If
+        the files cannot be read, nothing was published, and another batch may come.
+        """
         document = self.document(files.survey)
         self._check_shape(document, files.message_bytes, files.people)
         with self.store.writing() as run:
@@ -188,7 +190,18 @@ class Analyzer:
             if self._row(run, files.survey, "results")[0] is not None:
                 return False
         self._about_to_open(document, files.people)
-        self._publish(document, files.people, opened(self.opener(document)))
+        try:
+            found = opened(self.opener(document))
+        except UnreadableData:
+            with self.store.writing() as run:
+                run(
+                    "UPDATE analyses SET batch = NULL, batch_digest = NULL WHERE digest = ? "
+                    "AND batch = ? AND batch_digest = ? AND results IS NULL "
+                    "AND NOT EXISTS (SELECT 1 FROM parts WHERE parts.number = analyses.number)",
+                    files.survey, files.batch, files.sha256,
+                )  # fmt: skip
+            raise
+        self._publish(document, files.people, found)
         return True
 
     def _about_to_open(self, document: Document, people: int) -> None:

@@ -3,26 +3,38 @@
 A folder holds files with one column, `sealed`: one sealed message in each row, in the random order
 of the batch. The file `batch.json` is written last. It has the id of the batch, the number of
 people, and the SHA-256 of each file and of the whole batch. A folder without it is not complete.
+
+The folder may lie anywhere, so the shuffler also writes an authentication code: the HMAC-SHA256 of
+everything else in `batch.json`. Its key is the token that the shuffler and the analyzer share.
+Whoever does not have the token cannot make a batch. The files need no codes of their own, because
+`batch.json` has their digests.
 """
 
 import hashlib
+import hmac
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from headcount.collect.batch import SealedBatch, first_copies, head
 from headcount.collect.opening import Opened, Opener, kept_parts, open_parts
+from headcount.collect.refusals import Unauthorized
 from headcount.core import checks
-from headcount.core.errors import HeadcountError, MissingPackage, UnreadableData
+from headcount.core.errors import (
+    HeadcountError,
+    InvalidParameter,
+    MissingPackage,
+    UnreadableData,
+)
 from headcount.core.writing import json_text, write_file
 
 MANIFEST, COLUMN = "batch.json", "sealed"
-_VERSION = 1
-_FILE = 2**19  # messages in one file
+_VERSION = 2
+_FILE, _FILE_BYTES = 2**19, 2**27  # the most messages in one file, and the most bytes of them
 _NAME = re.compile(r"part-\d{5,9}\.parquet")
 
 
@@ -41,10 +53,21 @@ class BatchFile:
         checks.whole("messages", self.messages, low=1, high=2**50)
         _check_digest(self.sha256)
 
+    def sealed(self, data: bytes, size: int) -> bytes:
+        """The messages in the bytes of this file, one after another. Other bytes are refused."""
+        if _digest(data) != self.sha256:
+            raise UnreadableData(f"{self.name} must have the SHA-256 that {MANIFEST} states")
+        messages = _sealed(data, size)
+        if len(messages) != self.messages * size:
+            raise UnreadableData(f"{self.name} must have {self.messages:,} messages")
+        return messages
+
 
 @dataclass(frozen=True)
 class BatchFiles:
-    """A batch in a folder. `sha256` is the digest of the same batch as a `SealedBatch`."""
+    """A batch in a folder. `sha256` is the digest of the same batch as a `SealedBatch`. `code` is
+    the authentication code. It is checked when a batch is read.
+    """
 
     folder: str  # a path, or any address that Spark can read
     survey: str
@@ -53,6 +76,7 @@ class BatchFiles:
     message_bytes: int
     sha256: str
     files: tuple[BatchFile, ...]
+    code: str = ""
 
     def __post_init__(self) -> None:
         checks.whole("people", self.people, low=1, high=2**50)
@@ -70,10 +94,13 @@ class BatchFiles:
         return sum(one.messages for one in self.files)
 
     @classmethod
-    def write(cls, folder: Path, survey: str, name: str, batch: SealedBatch) -> "BatchFiles":
+    def write(
+        cls, folder: Path, survey: str, name: str, batch: SealedBatch, token: str
+    ) -> "BatchFiles":
         """Write a batch. Writing the same batch again gives the same files."""
+        check_secret(token)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        step, files = _FILE * batch.size, []
+        step, files = max(1, min(_FILE, _FILE_BYTES // batch.size)) * batch.size, []
         for number, start in enumerate(range(0, len(batch.messages), step)):
             part = batch.messages[start : start + step]
             data = _parquet(part, batch.size)
@@ -81,6 +108,7 @@ class BatchFiles:
             write_file(folder / one.name, data)
             files.append(one)
         made = cls(str(folder), survey, name, batch.people, batch.size, batch.digest, tuple(files))
+        made = replace(made, code=made._code(token))
         write_file(folder / MANIFEST, json_text(made.to_dict()) + "\n")
         return made
 
@@ -89,11 +117,17 @@ class BatchFiles:
         facts = {name: value for name, value in asdict(self).items() if name != "folder"}
         return {"version": _VERSION, **facts, "messages": self.messages}
 
+    def _code(self, token: str) -> str:
+        """The authentication code of everything in `batch.json` except the code itself."""
+        facts = {name: value for name, value in self.to_dict().items() if name != "code"}
+        text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+        return hmac.digest(token.encode(), f"{MANIFEST} {text}".encode(), "sha256").hex()
+
     @classmethod
-    def load(cls, folder: Path) -> "BatchFiles":
+    def load(cls, folder: Path, token: str) -> "BatchFiles":
         """The batch in a folder. Its files are checked when they are read."""
         try:
-            return cls.from_text((folder / MANIFEST).read_text(), str(folder))
+            return cls.from_text((folder / MANIFEST).read_text(), str(folder), token)
         except (OSError, UnicodeDecodeError) as error:
             raise UnreadableData(
                 f"{str(folder)!r} must be the folder of a batch, got: "
@@ -102,23 +136,32 @@ class BatchFiles:
             ) from None
 
     @classmethod
-    def from_text(cls, text: str, folder: str) -> "BatchFiles":
-        """The batch that `batch.json` describes."""
+    def from_text(cls, text: str, folder: str, token: str) -> "BatchFiles":
+        """The batch that `batch.json` describes. It is refused if it does not come from a shuffler
+        with this token.
+        """
+        check_secret(token)
         try:
             found = json.loads(text)
             made = cls(
                 folder, found["survey"], found["batch"], found["people"], found["message_bytes"],
-                found["sha256"], tuple(BatchFile(**one) for one in found["files"]),
+                found["sha256"], tuple(BatchFile(**one) for one in found["files"]), found["code"],
             )  # fmt: skip
             same = json.loads(json_text(made.to_dict())) == found
+            genuine = hmac.compare_digest(made.code.encode(), made._code(token).encode())
         except HeadcountError as error:
             raise UnreadableData(f"{MANIFEST} must describe a batch: {error}") from None
-        except (LookupError, TypeError, ValueError, RecursionError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise UnreadableData(
                 f"{MANIFEST} must describe a batch, got {type(error).__name__}"
             ) from None
         if not same:
             raise UnreadableData(f"{MANIFEST} must describe a batch of version {_VERSION}")
+        if not genuine:
+            raise Unauthorized(
+                f"{MANIFEST} must come from a shuffler that has the analyzer's token, and must not "
+                "be changed"
+            )
         return made
 
     def chunks(self) -> Iterator[bytes]:
@@ -130,12 +173,7 @@ class BatchFiles:
                 raise UnreadableData(
                     f"the batch must have the file {one.name}, got: {error.strerror}"
                 ) from None
-            if _digest(data) != one.sha256:
-                raise UnreadableData(f"{one.name} must have the SHA-256 that {MANIFEST} states")
-            chunk = _sealed(data, self.message_bytes)
-            if len(chunk) != one.messages * self.message_bytes:
-                raise UnreadableData(f"{one.name} must have {one.messages:,} messages")
-            yield chunk
+            yield one.sealed(data, self.message_bytes)
 
     def _checked_chunks(self) -> Iterator[bytes]:
         """The messages of each file. In the end, the digest of the whole batch is checked."""
@@ -153,6 +191,14 @@ class BatchFiles:
         first = first_copies(self._checked_chunks(), self.message_bytes)
         parts = kept_parts(self.chunks(), self.message_bytes, first)
         return open_parts(parts, opener, self.messages, processes)
+
+
+def check_secret(token: str) -> None:
+    """Refuse to read or write files without the token that authenticates them."""
+    if not token:
+        raise InvalidParameter(
+            "a token must authenticate the files of a batch, got none", hint="give --token-file"
+        )
 
 
 def _check_digest(digest: object) -> None:
@@ -175,12 +221,17 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
+def column_of(messages: bytes, size: int) -> Any:
+    """An Arrow column with a message of this size in each row."""
+    pyarrow, _ = _pyarrow()
+    buffers = [None, pyarrow.py_buffer(messages)]
+    return pyarrow.Array.from_buffers(pyarrow.binary(size), len(messages) // size, buffers)
+
+
 def _parquet(messages: bytes, size: int) -> bytes:
     """A Parquet file with the messages, and with no other facts about them."""
     pyarrow, parquet = _pyarrow()
-    buffers = [None, pyarrow.py_buffer(messages)]
-    column = pyarrow.Array.from_buffers(pyarrow.binary(size), len(messages) // size, buffers)
-    table = pyarrow.Table.from_arrays([column], [COLUMN])
+    table = pyarrow.Table.from_arrays([column_of(messages, size)], [COLUMN])
     out = BytesIO()
     parquet.write_table(
         table, out, compression="none", use_dictionary=False, write_statistics=False,

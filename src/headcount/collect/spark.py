@@ -7,21 +7,22 @@ analyzer, and need the same protection as the key.
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headcount.collect.batch_files import COLUMN, MANIFEST, BatchFiles
+from headcount.collect.batch_files import COLUMN, MANIFEST, BatchFiles, column_of
 from headcount.collect.opening import Opened, Opener
-from headcount.core.errors import MissingPackage, UnreadableData
-from headcount.data.spark.frames import gathered, needed, spark_errors
-from headcount.data.spark.results import Batches, count_result
+from headcount.core.errors import MissingPackage
+from headcount.data.spark.frames import gathered, mapped, needed, spark_errors
+from headcount.data.spark.results import Batches, count_result, result_rows
 from headcount.road.people import Group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _DUMMIES, _REFUSED = "dummies", "refused"
+_ROWS = 2**16  # messages that a step yields at a time
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class OpenStep:
 
     def __call__(self, batches: Batches) -> Batches:
         total = self.opener.added(
-            self.opener(_joined(batch.column(0), self.opener.envelope.size)) for batch in batches
+            self.opener(b"".join(batch.column(0).to_pylist())) for batch in batches
         )
         for number, counts in enumerate(total.counts):
             if total.sent[number]:
@@ -43,10 +44,23 @@ class OpenStep:
         yield count_result(_REFUSED, total.refused, None)
 
 
-def _joined(column: Any, size: int) -> bytes:
-    """Sealed messages one after another. A message of a wrong size becomes one that is refused."""
-    wrong = bytes(size)
-    return b"".join(one if one and len(one) == size else wrong for one in column.to_pylist())
+@dataclass(frozen=True)
+class ReadStep:
+    """Reads the messages of files. The bytes that are checked are the bytes that are read."""
+
+    files: BatchFiles
+
+    def __call__(self, batches: Batches) -> Batches:
+        import pyarrow
+
+        known, size = {one.name: one for one in self.files.files}, self.files.message_bytes
+        for batch in batches:
+            for path, data in result_rows(batch):
+                messages = known[path.rpartition("/")[2]].sealed(data, size)
+                for start in range(0, len(messages), _ROWS * size):
+                    column = column_of(messages[start : start + _ROWS * size], size)
+                    binary = column.cast(pyarrow.binary())
+                    yield pyarrow.RecordBatch.from_arrays([binary], [COLUMN])
 
 
 def session() -> "SparkSession":
@@ -60,12 +74,12 @@ def session() -> "SparkSession":
     return SparkSession.builder.appName("headcount").getOrCreate()
 
 
-def files_on_spark(folder: str, spark: "SparkSession") -> BatchFiles:
-    """The batch in a folder that Spark can read."""
+def files_on_spark(folder: str, spark: "SparkSession", token: str) -> BatchFiles:
+    """The batch in a folder that Spark can read. It must come from a shuffler with this token."""
     place = folder.rstrip("/")
     with spark_errors():
         rows = spark.read.text(f"{place}/{MANIFEST}", wholetext=True).collect()
-    return BatchFiles.from_text(rows[0][0] if rows else "", place)
+    return BatchFiles.from_text(rows[0][0] if rows else "", place, token)
 
 
 def opened_on_spark(files: BatchFiles, opener: Opener, spark: "SparkSession") -> Opened:
@@ -74,10 +88,8 @@ def opened_on_spark(files: BatchFiles, opener: Opener, spark: "SparkSession") ->
         return opener.added([])
     places = [f"{files.folder}/{one.name}" for one in files.files]
     with spark_errors():
-        _check_files(files, places, spark)
-        rows = needed(spark.read.schema(f"{COLUMN} binary").parquet(*places), [COLUMN])
-        if rows.count() != files.messages:
-            raise UnreadableData(f"the files must have the messages that {MANIFEST} states")
+        read = needed(spark.read.format("binaryFile").load(places), ["path", "content"])
+        rows = mapped(read, ReadStep(files), f"{COLUMN} binary")
         kinds: dict[Group, tuple[str, int | None]] = {
             number: (one.name, one.estimator.tally_modulus)
             for number, one in enumerate(opener.protocols)
@@ -92,15 +104,3 @@ def opened_on_spark(files: BatchFiles, opener: Opener, spark: "SparkSession") ->
         found.get(_REFUSED, (0, None))[0],
     )
     return replace(opened, copies=files.messages - opened.messages)
-
-
-def _check_files(files: BatchFiles, places: list[str], spark: "SparkSession") -> None:
-    """Refuse files whose bytes are not those that `batch.json` states."""
-    from pyspark.sql import functions
-
-    read = spark.read.format("binaryFile").load(places)
-    rows = read.select("path", functions.sha2("content", 256).alias("sha256")).toArrow().to_pylist()
-    found = {row["path"].rpartition("/")[2]: row["sha256"] for row in rows}
-    for one in files.files:
-        if found.get(one.name) != one.sha256:
-            raise UnreadableData(f"{one.name} must have the SHA-256 that {MANIFEST} states")

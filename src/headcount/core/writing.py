@@ -31,8 +31,9 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def write_file(path: Path, contents: str | bytes) -> None:
-    """Create or replace a file in one step. The file never holds only a part of the contents.
+def write_file(path: Path, contents: str | bytes, *, private: bool = False) -> None:
+    """Create or replace a file in one step. The file never holds only a part of the contents. If it
+    is `private`, others may not read a new file.
 
     The contents are written to a temporary file in the same folder. When they are on the disk, the
     temporary file is renamed. A file that is replaced keeps its permissions. A symbolic link stays,
@@ -51,7 +52,8 @@ def write_file(path: Path, contents: str | bytes) -> None:
             return
         place = Path(os.path.realpath(path))
         with _temporary(place.parent) as temporary:
-            with temporary.open("xb") as file:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with os.fdopen(os.open(temporary, flags, 0o600 if private else 0o666), "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

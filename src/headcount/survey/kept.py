@@ -14,19 +14,26 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
 from operator import eq
-from typing import Any
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.core.errors import CrowdMismatch, InvalidParameter, InvalidValue
+from headcount.core import checks
+from headcount.core.errors import CrowdMismatch, InvalidParameter, InvalidValue, UnreadableData
 from headcount.core.messages import Batch
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.table import counted_people
-from headcount.survey.design import Design, Release
+from headcount.survey.design import LINE, Design
+from headcount.survey.kept_file import KeptFile, fingerprint, stored_name
 from headcount.survey.local import dealt, drawn_releases
+
+if TYPE_CHECKING:
+    from headcount.survey.survey import Survey
 
 _MOST_COMPARED = 200_000  # laws are not compared if pairs of values times messages exceed this
 
@@ -43,6 +50,26 @@ class Drawings:
     def most(self) -> int:
         """The largest number of values that one person has held."""
         return int(np.bincount(self.people).max(initial=0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The drawings for JSON."""
+        return {name: column.tolist() for name, column in vars(self).items()}
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any], protocol: Protocol, users: int) -> "Drawings":
+        """The drawings that `to_dict` wrote, checked."""
+        empty = _nothing(protocol)
+        people, values, messages = (
+            np.array(found[name], dtype=column.dtype).reshape(-1, *column.shape[1:])
+            for name, column in vars(empty).items()
+        )
+        within = not len(people) or 0 <= people.min() <= people.max() < users
+        if not within or not len(people) == len(values) == len(messages):
+            raise UnreadableData("each drawing must have a person, a value and a message")
+        if protocol.task.numbered and (values >= protocol.task.domain).any():
+            raise UnreadableData("each value must fit the task of its release")
+        protocol.alphabet.messages(messages)  # this refuses numbers outside the ranges
+        return cls(people, values, messages)
 
     def with_values(
         self, people: NDArray[np.int64], values: NDArray[Any], protocol: Protocol, source: Source
@@ -86,11 +113,16 @@ class Wave:
 class KeptAnswers:
     """What the devices of all people keep between the waves of a survey with `keep_answers`.
 
-    Give the same object to each `Survey.run`. It knows people's true answers. In a real collection,
-    each device keeps its own part, and nobody has the whole. This object is for simulations, and
-    for a curator who randomizes answers on behalf of people.
+    Give the same object to each `Survey.run`, or open the same file before each run. It knows
+    people's true answers. In a real collection, each device keeps its own part, and nobody has the
+    whole. This object is for simulations, and for a curator who randomizes answers on behalf of
+    people.
+
+        kept = KeptAnswers.open("kept.json", survey)
+        survey.run(answers, kept=kept, people=names)
     """
 
+    _file: KeptFile | None = field(default=None, init=False, repr=False)
     _releases: tuple[Any, ...] = field(default=(), init=False, repr=False)
     _names: Mapping[Any, int] = field(default_factory=dict, init=False, repr=False)
     _places: NDArray[np.uint64] = field(
@@ -122,7 +154,7 @@ class KeptAnswers:
         answering = drawn_releases(design, places[who])
         batches, drawings, secure = [], [], self._secure and source.secure
         for at, (release, some) in enumerate(zip(design.releases, answering, strict=True)):
-            known = self._drawings[at] if self._drawings else _nothing(release)
+            known = self._drawings[at] if self._drawings else _nothing(release.protocol)
             if not some.any():
                 raise CrowdMismatch(
                     f"somebody must answer {', '.join(release.ids)}, got none of these people",
@@ -137,8 +169,44 @@ class KeptAnswers:
         charges = tuple(f"kept answers {self._id}, value {held}" for held in range(1, most + 1))
         return Wave(tuple(batches), names, places, tuple(drawings), secure, charges)
 
+    @classmethod
+    def open(cls, path: str | PathLike[str], survey: "Survey") -> "KeptAnswers":
+        """The kept answers in a file, or none yet if there is no file. Each wave writes the file
+        before its messages are sent. Only one program may use a file at a time.
+        """
+        kept, design = cls(), survey.design
+        kept._file = KeptFile(Path(path))
+        kept._file.read(lambda found: kept._take(found, design))
+        return kept
+
+    def _take(self, found: Mapping[str, Any], design: Design) -> None:
+        if found["survey"] != fingerprint(design):
+            raise UnreadableData("they must belong to this survey, got those of another one")
+        names, places = found["people"], np.array(found["places"], dtype=np.uint64)
+        drawings = tuple(
+            Drawings.of(one, release.protocol, len(names))
+            for one, release in zip(found["releases"], design.releases, strict=True)
+        )
+        if len(places) != len(names) or len({*names}) != len(names) or (places >= LINE).any():
+            raise UnreadableData("everybody must have one name and one place")
+        self._releases, self._names = _identity(design), {name: at for at, name in enumerate(names)}
+        self._places, self._drawings = places, drawings
+        self._secure, self._id = checks.flag("secure", found["secure"]), str(found["id"])
+
+    def _document(self, design: Design, wave: Wave) -> dict[str, Any]:
+        return {
+            "survey": fingerprint(design),
+            "id": self._id,
+            "secure": wave.secure,
+            "people": [stored_name(name) for name in wave.names],
+            "places": wave.places.tolist(),
+            "releases": [one.to_dict() for one in wave.drawings],
+        }
+
     def sent(self, design: Design, wave: Wave) -> None:
         """Keep what was drawn for a wave, because it is sent now."""
+        if self._file is not None:
+            self._file.write(self._document(design, wave))
         self._releases, self._names = _identity(design), wave.names
         self._places, self._drawings, self._secure = wave.places, wave.drawings, wave.secure
 
@@ -212,8 +280,8 @@ def _identity(design: Design) -> tuple[Any, ...]:
     return tuple((one.ids, one.share, one.protocol) for one in design.releases)
 
 
-def _nothing(release: Release) -> Drawings:
-    alphabet, task = release.protocol.alphabet, release.protocol.task
+def _nothing(protocol: Protocol) -> Drawings:
+    alphabet, task = protocol.alphabet, protocol.task
     shape = (0,) if len(alphabet.columns) == 1 else (0, len(alphabet.columns))
     return Drawings(
         np.zeros(0, dtype=np.int64),
