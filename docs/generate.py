@@ -24,7 +24,7 @@ from headcount.protocols import registry
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-from docs import reference  # noqa: E402
+from docs import notebook_pages, reference  # noqa: E402
 
 FOLDER = ROOT / "build" / "pages"
 WRITTEN = ("*.md", "*.json", "site.css", "figures/*")  # files of `docs` that the site has
@@ -557,6 +557,8 @@ def files() -> Iterator[tuple[str, bytes]]:
         **{figure_path(*which): figure(*which) for which in figures_of_pages()},
         **{f"guide/{file.name}": file.read_bytes() for file in guide_page().parent.iterdir()},
     }
+    for notebook in notebook_pages.paths():
+        made |= notebook_pages.files_of(notebook)
     for path, content in made.items():
         whole = content if isinstance(content, bytes) else content.encode()
         yield path, linked(whole.decode(), path).encode() if path.endswith(".md") else whole

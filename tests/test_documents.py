@@ -22,9 +22,10 @@ from headcount.protocols.outside import Outside
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-from docs import generate  # noqa: E402
+from docs import generate, notebook_pages  # noqa: E402
 
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+NOTEBOOKS = [notebook_pages.page_of(path) for path in notebook_pages.paths()]
 SECTIONS = {"Notation", "Randomizer", "Analyzer", "Privacy", "Error", "Messages"}
 
 
@@ -110,7 +111,8 @@ def test_stated_figures_are_computed(capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
-    made = {ROOT / "docs" / page for page in (*generate.pages_made(), "guide/index.html")}
+    listed = [*generate.pages_made(), *NOTEBOOKS, "guide/index.html"]
+    made = {ROOT / "docs" / page for page in listed}
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
         place = path.parent / target
         assert place.exists() or place in made, target
@@ -194,7 +196,7 @@ def test_navigation_has_every_page_once(pages: dict[str, str]) -> None:
     settings = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
     written = [path.name for path in ROOT.glob("docs/*.md")]
     made = [path for path in pages if not path.endswith("SUMMARY.md")]
-    assert sorted(listed(settings["nav"], pages)) == sorted([*written, *made])
+    assert sorted(listed(settings["nav"], pages)) == sorted([*written, *NOTEBOOKS, *made])
 
 
 def test_names_of_protocols_are_links_outside_of_code() -> None:

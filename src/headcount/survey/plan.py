@@ -251,6 +251,9 @@ class SurveyPlan:
     def __str__(self) -> str:
         return str(self.table())
 
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
     def to_dict(self) -> dict[str, Any]:
         """The plan for JSON."""
         survey, odds = self.survey, self.odds

@@ -153,6 +153,9 @@ class SurveyResults:
     def __str__(self) -> str:
         return str(self.table())
 
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
     def to_dict(self) -> dict[str, Any]:
         """The results for JSON."""
         return {

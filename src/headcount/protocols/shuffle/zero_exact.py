@@ -229,7 +229,7 @@ class NoisyCounts(Estimator):
         if not self.thresholded:
             return None
         above = tally.counts > tally.users
-        return "zero-exact", lambda value: value * above.reshape(np.shape(value))[()]
+        return "zero-exact", lambda value: np.where(above.reshape(np.shape(value)), value, 0.0)[()]
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         if not self.thresholded:
