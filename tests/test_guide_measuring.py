@@ -53,13 +53,15 @@ def test_bounds_are_those_of_clopper_and_pearson() -> None:
 
 def test_lower_bound_is_that_of_an_audit() -> None:
     cases = [
-        [hits, others, runs, delta, WRONG]
+        (hits, others, runs, delta, WRONG)
         for runs in (500, 50_000)
         for hits in (0, 3, runs // 4, runs)
         for others in (0, 7, runs // 5, runs)
         for delta in (0.0, 0.05)
     ]
-    for case, found in zip(cases, in_node("lowerEpsilon", cases), strict=True):
+    for case, found in zip(
+        cases, in_node("lowerEpsilon", [list(case) for case in cases]), strict=True
+    ):
         assert found == pytest.approx(lower_epsilon(*case), abs=1e-8)
 
 
@@ -85,7 +87,7 @@ def test_event_is_that_of_an_audit(delta: float, monkeypatch: pytest.MonkeyPatch
     calls, wanted = [], []
     for one, other in laws:
         sides = [generator.choice(6, 400, p=law) for law in (one, other)]
-        wanted.append(events.best_event(*sides, delta))
+        wanted.append(events.best_event(sides[0], sides[1], delta))
         halves = [[listed(side[:200]) for side in sides], [listed(side[200:]) for side in sides]]
         calls.append([*halves, delta])
     for found, event in zip(in_node("chosenEvent", calls), wanted, strict=True):

@@ -6,6 +6,7 @@ numbers has what is left of the claim, and what the library says or refuses.
 
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,16 +118,16 @@ def _hidden_in(people: int) -> dict[str, Any]:
 def _honesty() -> dict[str, Any]:
     built = _count(MIXED, hc.Crowd(PEOPLE))
     everybody = np.zeros(PEOPLE, dtype=np.int64)
+    instructions = device_data(built)
+    assert instructions is not None
     return {
-        "weight": device_data(built)["weight"],
+        "weight": instructions["weight"],
         "noise": built.parameters["lambda"],
         "standard_error": built.standard_error(),
         "rows": [
             {
                 **_hidden_in(honest),
-                "refusal": _said(
-                    lambda honest=honest: hc.estimate(everybody, protocol=built, honest=honest)
-                ),
+                "refusal": _said(partial(hc.estimate, everybody, protocol=built, honest=honest)),
                 "repaired": _count(MIXED, hc.Crowd(PEOPLE, honest)).standard_error(),
             }
             for honest in HONEST
@@ -140,12 +141,10 @@ def _small() -> dict[str, Any]:
         "rows": [
             {
                 **_hidden_in(came),
-                "refusal": _said(
-                    lambda came=came: hc.run(built, np.zeros(came), hc.SeededSource(1))
-                ),
+                "refusal": _said(partial(hc.run, built, np.zeros(came), hc.SeededSource(1))),
                 "repaired": _count(MIXED, hc.Crowd(came)).standard_error(),
                 "local": _count("local.randomized-response", hc.Crowd(came)).standard_error(),
-                "other": _said(lambda came=came: _count("shuffle.zero-exact", hc.Crowd(came))),
+                "other": _said(partial(_count, "shuffle.zero-exact", hc.Crowd(came))),
             }
             for came in CAME
         ],
