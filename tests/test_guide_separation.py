@@ -15,7 +15,7 @@ from guide_pages import embedded, opened, shown_number
 from guide_widgets import reading, slide
 
 Law = Mapping[Any, Fraction]
-KINDS = ["One bit, sometimes a lie", "The two bits x and 1 − x", "Four bits with a gap"]
+KINDS = ["One bit, may be a lie", "The two bits x and 1 − x", "Four bits with a gap"]
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def laplace_variance(epsilon: float) -> float:
 
 
 def amplitude(epsilon: float, waves: int) -> float:
-    spread = 2 ** (waves - 1) / math.comb(waves - 1, (waves - 1) // 2)
+    spread: float = 2 ** (waves - 1) / math.comb(waves - 1, (waves - 1) // 2)
     return math.sqrt(2) * spread / math.tanh(epsilon / 2)
 
 
@@ -211,10 +211,11 @@ def test_estimate_is_drawn(density: Locator) -> None:
 
 
 def best_local(people: int, level: dict[str, Any], found: dict[str, Any]) -> float:
-    return min(
+    errors = (
         bias + (bins - found["square"] + bias) / people + bins**2 * level["variance"] / people
         for bins, bias in enumerate(found["bias"], 1)
     )
+    return float(min(errors))
 
 
 def test_exponents_and_crowds(rates: Locator) -> None:

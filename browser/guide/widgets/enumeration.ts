@@ -41,7 +41,7 @@ export function enumeration(place: HTMLElement): void {
   const kinds = choice<Kind>(
     "What does everybody send?",
     [
-      ["response", "One bit, sometimes a lie"],
+      ["response", "One bit, may be a lie"],
       ["both", "The two bits x and 1 − x"],
       ["gap", "Four bits with a gap"],
     ],

@@ -49,11 +49,12 @@ def below(places: Numbers) -> Numbers:
 
 def square_integral() -> float:
     """The integral of the squared density."""
-    return sum(
+    total: float = sum(
         one * other * special.beta(a + c - 1, b + d - 1) / special.beta(a, b) / special.beta(c, d)
         for one, a, b in GROUPS
         for other, c, d in GROUPS
     )
+    return total
 
 
 def bin_bias(bins: int) -> float:
