@@ -138,6 +138,9 @@ def test_shares_that_say_nothing_are_answers() -> None:
     assert found.to_dict()["value"] is None
     assert json.dumps(found.to_dict())
     assert str(found) == "– (0.0 to 100.0)"
+    # There is no share if the estimates say that nobody is in these buckets.
+    nobody = hc.share(released(1.0, [-60.0, -1.0, 200.0]), 0, among=[0, 1]).interval
+    assert (nobody.low, nobody.high) == (0.0, 1.0)
     # The interval is never empty, even if the noise is beyond what a test allows.
     far = hc.share(released(1.0, [-60.0, 900.0, 0.0]), 0, among=[0, 1]).interval
     assert (far.low, far.high) == (0.0, 0.0)

@@ -6,8 +6,8 @@ Notation    A and B are two sets of buckets that have no bucket in common. Y peo
 Interval    (1−θ)Y − θN = 0. So T(θ) = (1−θ)Ŷ − θN̂ is nothing but error, and its law is known for
             each θ. The interval consists of all θ in [0, 1] for which T(θ) is possible at level α
             (Fieller 1954), with the exact law in place of a normal one. It is [0, 1] if the data
-            exclude no θ. If A and B are all buckets, Y + N is the known number of people, and T(θ)
-            is Ŷ − θ(Y+N).
+            exclude no θ, or if Ŷ + N̂ is not positive. If A and B are all buckets, Y + N is the
+            known number of people, and T(θ) is Ŷ − θ(Y+N).
 Population  Given M = Y + N, Y is Bin(M, θ), where θ is the share of the population. So the
             difference Bin(M, θ) − Mθ is added to the error. M is unknown, so several M in an
             interval that contains it with probability 1 − γ are tried, at level α − γ.
@@ -194,6 +194,8 @@ class _Sets:
         counted = self._sum(self._of)
         likely = math.atan2(counted, total - counted)
         low, high = (_share_of(ratio) for ratio in ratios(is_possible, likely))
+        if total <= 0:  # the estimates say nothing about the share
+            low, high = 0.0, 1.0
         value = min(max(counted / total, low), high) if total > 0 else math.nan
         method = self._error(0.5).method
         return Share(value, Interval(low, high, confidence), method)
