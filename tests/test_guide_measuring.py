@@ -95,6 +95,18 @@ def test_event_is_that_of_an_audit(delta: float, monkeypatch: pytest.MonkeyPatch
         assert set(same(np.array(found["outputs"]))) == set(event.codes)
 
 
+def test_event_is_chosen_and_counted_in_different_runs() -> None:
+    """The first half of the runs shows a large difference, and the second half shows none."""
+    one, other = [1] * 500 + [0, 1] * 250, [0] * 500 + [0, 1] * 250
+    [found] = in_node("measured", [[[one, other], 0.0, WRONG]])
+    assert found["counted"] == 500
+    assert (found["hits"], found["others"], found["epsilon"]) == (250, 250, 0)
+    one, other = [1, 1, 1, 0] * 125 + [1] * 500, [0, 0, 0, 1] * 125 + [0] * 500
+    [found] = in_node("measured", [[[one, other], 0.0, WRONG]])
+    assert (found["hits"], found["others"]) == (500, 0)
+    assert found["epsilon"] == pytest.approx(lower_epsilon(500, 0, 500, 0.0, WRONG))
+
+
 def listed(outputs: Any) -> list[list[int]]:
     seen, often = np.unique(outputs, return_counts=True)
     return [[int(one), int(count)] for one, count in zip(seen, often, strict=True)]

@@ -13,6 +13,36 @@ export interface Event {
   readonly swapped: boolean;
 }
 
+/** An event that was chosen from the first half of the runs and counted in the other half. */
+export interface Measured {
+  readonly event: Event;
+  readonly counted: number; // the runs of the second half, on each dataset
+  readonly hits: number; // how often the event came on the dataset where it is frequent
+  readonly others: number; // how often it came on the other dataset
+  readonly epsilon: number; // a lower bound, which is wrong with a probability of at most `wrong`
+}
+
+/** Measures ε from the outputs of as many runs on each of two neighboring datasets. */
+export function measured(outputs: readonly [number[], number[]], delta: number, wrong: number): Measured {
+  const runs = outputs[0].length;
+  const half = Math.floor(runs / 2);
+  const quarter = Math.floor(half / 2);
+  const event = bestEvent(countsOf(outputs, 0, quarter), countsOf(outputs, quarter, half), delta);
+  const [hits, others] = hitsOf(event, countsOf(outputs, half, runs));
+  const counted = runs - half;
+  return { event, counted, hits, others, epsilon: lowerEpsilon(hits, others, counted, delta, wrong) };
+}
+
+/** How often each output came from run `from` up to run `to`. */
+export function countsOf(outputs: readonly [number[], number[]], from: number, to: number): Sides {
+  const count = (side: readonly number[]) => {
+    const counts = new Map<number, number>();
+    for (const output of side.slice(from, to)) counts.set(output, (counts.get(output) ?? 0) + 1);
+    return counts;
+  };
+  return [count(outputs[0]), count(outputs[1])];
+}
+
 /** The event that is expected to show the largest ε in as many runs. The counts of `learned` decide
  * which outputs belong together, and those of `tried` decide how many of them. */
 export function bestEvent(learned: Sides, tried: Sides, delta: number): Event {
@@ -38,7 +68,7 @@ export function bestEvent(learned: Sides, tried: Sides, delta: number): Event {
 }
 
 /** How often an event came: on the side where it is frequent, and on the other one. */
-export function hitsOf({ outputs, swapped }: Event, sides: Sides): readonly [number, number] {
+function hitsOf({ outputs, swapped }: Event, sides: Sides): readonly [number, number] {
   const [one, other] = sides.map((side) => outputs.reduce((sum, output) => sum + (side.get(output) ?? 0), 0));
   return swapped ? [other!, one!] : [one!, other!];
 }

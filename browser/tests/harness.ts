@@ -139,7 +139,7 @@ export function chosenEvent(learned: Listed[], tried: Listed[], delta: number) {
 
 type Listed = readonly (readonly [output: number, count: number])[];
 
-export { leastEpsilon, lowerChance, lowerEpsilon, smallestResponse, upperChance } from "../guide/auditing.js";
+export { leastEpsilon, lowerChance, lowerEpsilon, measured, smallestResponse, upperChance } from "../guide/auditing.js";
 export { reachable } from "../guide/doubles.js";
 
 /** Laplace noise of the guide, from these random bytes. */

@@ -2,14 +2,13 @@
 
 import { facts, h } from "../../pages/dom.js";
 import {
-  bestEvent,
-  hitsOf,
+  countsOf,
   lowerChance,
-  lowerEpsilon,
+  measured,
   smallestResponse,
   upperChance,
-  type Counts,
   type Event,
+  type Measured,
   type Sides,
 } from "../auditing.js";
 import type { Spec } from "../charts/chart.js";
@@ -21,39 +20,19 @@ const { confidence, power } = data.measuring;
 const WRONG = 1 - confidence;
 const FEW = 4; // with at most this many outputs, all of them are labeled
 
-/** An event was chosen from the first half of the runs. It was counted in the other half. */
-export interface Audit {
+/** A measurement, and the claim that it is compared with. */
+export interface Audit extends Measured {
   readonly claim: number;
   readonly delta: number;
   readonly runs: number; // on each dataset
-  readonly counted: number; // those of the second half
-  readonly event: Event;
-  readonly hits: number;
-  readonly others: number;
-  readonly epsilon: number; // a lower bound
   readonly refuted: boolean;
   readonly all: Sides;
 }
 
 export function audited(mechanism: Mechanism, runs: number, claim: number, delta: number): Audit {
-  const half = Math.floor(runs / 2);
-  const quarter = Math.floor(half / 2);
-  const outputs = [mechanism.draw(0, runs), mechanism.draw(1, runs)] as const;
-  const counts = (from: number, to: number): Sides => [
-    countsOf(outputs[0].slice(from, to)),
-    countsOf(outputs[1].slice(from, to)),
-  ];
-  const event = bestEvent(counts(0, quarter), counts(quarter, half), delta);
-  const counted = runs - half;
-  const [hits, others] = hitsOf(event, counts(half, runs));
-  const epsilon = lowerEpsilon(hits, others, counted, delta, WRONG);
-  return { claim, delta, runs, counted, event, hits, others, epsilon, refuted: epsilon > claim, all: counts(0, runs) };
-}
-
-function countsOf(outputs: readonly number[]): Counts {
-  const counts = new Map<number, number>();
-  for (const output of outputs) counts.set(output, (counts.get(output) ?? 0) + 1);
-  return counts;
+  const outputs: [number[], number[]] = [mechanism.draw(0, runs), mechanism.draw(1, runs)];
+  const found = measured(outputs, delta, WRONG);
+  return { ...found, claim, delta, runs, refuted: found.epsilon > claim, all: countsOf(outputs, 0, runs) };
 }
 
 /** The verdict, and how the audit came to it. */
@@ -81,7 +60,7 @@ export function report(mechanism: Mechanism, found: Audit): HTMLElement[] {
       [
         "Metric: a lower bound on ε",
         `The first probability is at least ${above}, and the second is at most ${below}. So ε is at least ` +
-          `${measured(epsilon)}, with ${percent(confidence)} confidence.`,
+          `${atLeast(epsilon)}, with ${percent(confidence)} confidence.`,
       ],
       ["Threshold: the claim", `ε = ${short(claim)} and δ = ${short(delta)}`],
       [
@@ -110,7 +89,7 @@ function named(mechanism: Mechanism, { outputs }: Event): string {
 }
 
 /** A measured ε, rounded down. */
-export function measured(epsilon: number): string {
+export function atLeast(epsilon: number): string {
   return places(Math.floor(epsilon * 1000) / 1000, 3);
 }
 

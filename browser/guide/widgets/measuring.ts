@@ -6,7 +6,7 @@ import { Chart } from "../charts/chart.js";
 import { short } from "../charts/numbers.js";
 import { data } from "../data.js";
 import { source } from "../source.js";
-import { audited, frequencies, measured, report, truth, type Audit } from "./audit-report.js";
+import { atLeast, audited, frequencies, report, truth, type Audit } from "./audit-report.js";
 import { button, buttons, choice, readings, result, slider } from "./controls.js";
 import { coinMechanism, noiseMechanism, tableMechanism, type Mechanism } from "./mechanisms.js";
 import { weightsTable } from "./weights.js";
@@ -82,7 +82,7 @@ export function measuring(place: HTMLElement): void {
       return;
     }
     const found = audited(mechanism, runs.value, claim.value, delta.value);
-    numbers.set(MEASURED, measured(found.epsilon));
+    numbers.set(MEASURED, atLeast(found.epsilon));
     shown.replaceChildren(...report(mechanism, found));
     if (hidden !== null) shown.append(buttons(button("Open the box", () => opened(found))));
     figure.replaceChildren(new Chart(frequencies(mechanism, found)).element);

@@ -2,7 +2,7 @@
 
 import { h } from "../../../pages/dom.js";
 import { NegativeBinomial } from "../../../src/noise.js";
-import { places, short } from "../../charts/numbers.js";
+import { short } from "../../charts/numbers.js";
 import { data } from "../../data.js";
 import { laplace, reachable } from "../../doubles.js";
 import { source } from "../../source.js";
@@ -27,15 +27,9 @@ export function floatsPanel(place: HTMLElement): void {
     numbers.set("Claimed", `ε = ${short(epsilon)}, δ = 0`);
     numbers.set(GIVEN_AWAY, "–");
     shown.replaceChildren();
-    const { audit } = floats;
     if (doubles) {
-      words.say(
-        `An audit of this noise, with a claim of ε = ${short(epsilon)} and ${short(audit.runs)} runs on each side:`,
-        audit.title,
-        `measured ε, at least ${places(Math.floor(audit.epsilon * 1e3) / 1e3, 3)}`,
-        `event: ${audit.event}`,
-        `seen with a chance of ${short(audit.chance, 4)} for count 0, and of ${short(audit.other_chance)} for count 1`,
-      );
+      const runs = `${short(floats.runs)} runs on each side`;
+      words.say(`An audit of such noise for the counts 0 and 1, with a claim of ε = ${short(epsilon)} and ${runs}:`, ...floats.audit);
     } else words.say("The library adds whole numbers to counts:", `central.geometric  ${floats.promised}`);
   };
 
