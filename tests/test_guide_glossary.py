@@ -60,6 +60,7 @@ def test_links_of_the_page_lead_somewhere(browser: Browser) -> None:
 
 def test_terms_are_linked_where_they_are_first_used(browser: Browser) -> None:
     with opened(browser) as page:
+        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
         for name in page.locator(".glossary dt").all_inner_texts():
             used = page.locator(f".part:not(#glossary) em:text-is('{name}')")
             if used.count():
