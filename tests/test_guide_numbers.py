@@ -52,7 +52,7 @@ def test_programs_print_what_the_page_shows() -> None:
     assert page.count('class="output"') == len(shown)
     for source, output in shown:
         code = html.unescape(source)
-        language = "sh" if code.startswith("headcount ") else "python"
+        language = "sh" if code.startswith(("headcount ", "cat ")) else "python"
         assert OUTPUT({"language": language, "code": code}) == html.unescape(output)
 
 
