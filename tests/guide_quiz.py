@@ -356,14 +356,14 @@ def trust_shown(asked: Shown, chosen: int, result: Result) -> Expected:
     epsilon, people = (number(p, asked.story) for p in (r"ε = ([\d.]+)\.", r"^([\d,]+) people"))
     permitted = 1 / (1 + math.exp(-epsilon))
     if "the sender's name" in asked.story:
-        return Expected(permitted, proportion(permitted, 2000), 1)
+        return Expected(permitted, proportion(permitted, 10_000), 1)
     if "It adds nothing" not in asked.story:
         return Expected(1, 0, permitted)
     setting = next(
         one for one in asked.data["trusts"] if (one["epsilon"], one["people"]) == (epsilon, people)
     )
     exact = 1 - (1 - int(setting["shuffle"]["weight"]) / 2**64) / 2
-    return Expected(exact, proportion(exact, 2000), permitted)
+    return Expected(exact, proportion(exact, 10_000), permitted)
 
 
 def collusion_setting(asked: Shown) -> Any:
@@ -390,11 +390,11 @@ def collusion_shown(asked: Shown, chosen: int, result: Result) -> Expected:
     p = weight / 2**64
     if "rarely a lie" not in asked.story:  # two messages prove a yes
         assert result.rows[2][2] == "0"
-        return Expected(2000 * p, 2000 * proportion(p, 2000), 0)
+        return Expected(10_000 * p, 10_000 * proportion(p, 10_000), 0)
     if "Nothing" in answer:
-        return Expected(4000 * p, 4000 * proportion(p, 4000), 0)
+        return Expected(20_000 * p, 20_000 * proportion(p, 20_000), 0)
     permitted = 1 / (1 + math.exp(-numbers(answer)[0]))
-    return Expected(1 - p, proportion(p, 4000) + 1e-4, permitted)
+    return Expected(1 - p, proportion(p, 20_000) + 1e-4, permitted)
 
 
 def shuffler(asked: Shown) -> int:
@@ -416,7 +416,7 @@ def shuffler_shown(asked: Shown, chosen: int, result: Result) -> Expected:
         return Expected(0, 0, error)
     if numbers(answer)[0] == truth - half:
         return Expected(half, 0, 0)
-    return Expected(2 * error, 2 * error * math.sqrt(6 / (4 * 2000)), 0)
+    return Expected(2 * error, 2 * error * math.sqrt(6 / (4 * 10_000)), 0)
 
 
 # Crowds -------------------------------------------------------------------------------------------

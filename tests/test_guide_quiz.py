@@ -9,9 +9,16 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from browsing import chromium, serious
 from guide_pages import PHONE, embedded, opened
-from guide_quiz import RIGHT, SIGMAS, SIMULATED, Result, Shown, numbers
+from guide_quiz import RIGHT, SIGMAS, SIMULATED, TRUSTS, Result, Shown, numbers
 
 ANSWERS = 4
+SEEDS = (14, 18, 21, 26, 17, 32)  # with these, all kinds of questions come
+# Words that tell which kind of a question comes, and whom its simulation assumes to be dishonest.
+KINDS = {
+    "trust": (*TRUSTS, "all other people leave out their noise", "tells the analyzer who sent"),
+    "collusion": ("rarely a lie", "none for a no"),
+    "waves": ("repeats it", "a new message in every wave"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -123,20 +130,41 @@ def test_every_answer_is_scored_and_every_mistake_is_simulated(
         expect(place.locator("li")).to_have_count(len(RIGHT) - score)
 
 
-def test_right_answers_win_with_all_numbers(browser: Browser, data: Any) -> None:
-    stories = set()
+def test_right_answers_win(browser: Browser, data: Any) -> None:
     with opened(browser) as page:
-        for seed in range(3, 11):
+        place = start(page, 3)
+        for solve in RIGHT.values():
+            answer(place, solve(question(place, data)))
+            expect(place.locator(".result strong")).to_have_text("Right.")
+            go_on(place)
+        expect(place.get_by_role("heading")).to_have_text(f"{len(RIGHT)} of {len(RIGHT)} right")
+        expect(place).to_contain_text("Every answer was right.")
+
+
+def test_numbers_are_fresh_and_all_kinds_of_questions_come(browser: Browser, data: Any) -> None:
+    """The questions that come in several kinds are answered wrongly, and the others rightly."""
+    stories, kinds = set(), set()
+    with opened(browser) as page:
+        for turn, seed in enumerate(SEEDS):
             place = start(page, seed)
-            for solve in RIGHT.values():
+            for name, solve in RIGHT.items():
                 asked = question(place, data)
-                stories.add((asked.name, asked.story, asked.answers[0]))
-                answer(place, solve(asked))
-                expect(place.locator(".result strong")).to_have_text("Right.")
+                stories.add((name, asked.story, asked.answers[0]))
+                right = solve(asked)
+                chosen = (right + 1 + turn % 3) % ANSWERS if name in KINDS else right
+                answer(place, chosen)
+                if name in KINDS:
+                    result = simulated(place)
+                    check_simulation(asked, chosen, result)
+                    told = asked.story + result.text
+                    kinds |= {(name, kind) for kind in KINDS[name] if kind in told}
                 go_on(place)
-            expect(place.get_by_role("heading")).to_have_text(f"{len(RIGHT)} of {len(RIGHT)} right")
-            expect(place).to_contain_text("Every answer was right.")
-    assert len(stories) > 6 * len(RIGHT)  # numbers are fresh
+            expect(place.get_by_role("heading")).to_have_text(
+                f"{len(RIGHT) - len(KINDS)} of {len(RIGHT)} right"
+            )
+            expect(place.locator("li")).to_have_count(len(KINDS))
+    assert len(stories) > 0.8 * len(SEEDS) * len(RIGHT)
+    assert kinds == {(name, kind) for name, some in KINDS.items() for kind in some}
 
 
 def test_quiz_by_keyboard_and_on_a_phone(browser: Browser) -> None:

@@ -9,7 +9,7 @@ import { distance, lieOf, mean, pick, runs, whole } from "./draws.js";
 import { question, type Answer, type Question, type Simulation } from "./question.js";
 import { epsilonText, histogram, permitted, share, table } from "./shown.js";
 
-const ROUNDS = 2000;
+const ROUNDS = 10_000;
 const SLOTS = 2; // the most messages that a person sends here
 
 /** How often an attacker guesses rightly who sees what `show` makes of a bit. Guesses are those that
@@ -36,7 +36,7 @@ const RELIES: Readonly<Record<Trust, readonly Assumption[]>> = {
 const STORIES: Readonly<Record<Trust, string>> = {
   central: "Every device sends its answer to an institute. The institute counts, adds noise and publishes the result.",
   shuffle:
-    "Every device turns its answer into one or two messages, seals them for the analyzer, and sends them to a shuffler. " +
+    "Every device turns its answer into up to two messages, seals them for the analyzer, and sends them to a shuffler. " +
     "The shuffler mixes the messages of all people and hands them over. It adds nothing.",
   noisy:
     "Every device seals its answer for the analyzer, and sends it to a shuffler. The shuffler adds made-up answers, mixes " +
@@ -137,7 +137,7 @@ export function collusion(): Question {
     const times = (held: number, view: number) => counts[held]!.filter((one) => one === view).length;
     const shown = table(
       ["they see", "from a yes", "from a no"],
-      what.map((words, view) => [words, String(times(0, view)), String(times(1, view))]),
+      what.map((words, view) => [words, short(times(0, view)), short(times(1, view))]),
     );
     return { times, shown };
   };
@@ -160,7 +160,7 @@ export function collusion(): Question {
       text: `${together} For each person, they guess. If nothing were left, they would always be right.`,
       measured: `Wrong guesses, of ${short(2 * ROUNDS)}`,
       believed: "0",
-      found: String(times(0, 0) + times(1, 1)),
+      found: short(times(0, 0) + times(1, 1)),
       exact: short(2 * ROUNDS * lie),
       table: shown,
     };
