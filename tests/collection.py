@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 import collection_process
 import headcount as hc
@@ -21,6 +22,7 @@ from headcount.collect import keys
 from headcount.collect.analyzer import Analyzer
 from headcount.collect.document import Addresses, Document
 from headcount.collect.releases import release_of
+from headcount.collect.sealing import Content
 from headcount.collect.shuffler import Shuffler
 from headcount.collect.store import opened
 from headcount.survey.design import Ask
@@ -82,6 +84,16 @@ def two_questions(folder: Path, people: int, **settings: Any) -> Document:
         least_people=people,
         **settings,
     )
+
+
+def contents_of(survey: Document, key: X25519PrivateKey, messages: bytes) -> list[Content]:
+    """What sealed messages, one after another, hold: their release, and their payload."""
+    sizes = tuple(one.protocol.alphabet.bytes_per_message for one in survey.releases)
+    size = survey.envelope.size
+    return [
+        survey.envelope.open(key, messages[at : at + size], sizes)
+        for at in range(0, len(messages), size)
+    ]
 
 
 def shuffler(folder: Path, **settings: Any) -> Shuffler:

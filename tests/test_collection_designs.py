@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import headcount as hc
-from collection import analyzer, shuffler
+from collection import analyzer, contents_of, shuffler
 from headcount.collect import keys
 from headcount.collect.client import response
 from headcount.collect.document import Addresses, Document, canonical
@@ -92,11 +92,7 @@ def run(folder: Path, survey: Document, people: int) -> dict[str, Any]:
 
 def releases_in(survey: Document, key: Any, body: bytes) -> list[int]:
     """The releases of the messages in a response that are not dummies."""
-    size = survey.envelope.size
-    contents = [
-        survey.envelope.open(key, body[at : at + size], survey.payload_sizes)
-        for at in range(0, len(body), size)
-    ]
+    contents = contents_of(survey, key, body)
     return sorted(release for release, payload in contents if payload is not None)
 
 
