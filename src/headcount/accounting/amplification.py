@@ -237,9 +237,11 @@ def flip_delta(honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> flo
     ends = np.unique([(flips.others + 1) * i // 16 for i in range(17)])
     first, size = ends[:-1], np.diff(ends)
     while len(first):
-        # The middle dataset of each block gives a lower bound on the largest δ.
-        worst = max(worst, flips.bounds(first + size // 2).max())
-        bounds = flips.bounds(first, size - 1)
+        # The middle dataset of each block gives a lower bound on the largest δ. One call computes
+        # these bounds and those of the blocks, which is faster than two calls.
+        starts, spared = np.stack([first + size // 2, first]), np.stack([0 * size, size - 1])
+        middles, bounds = flips.bounds(starts.ravel(), spared.ravel()).reshape(2, -1)
+        worst = max(worst, middles.max())
         worst = max(worst, bounds[size == 1].max(initial=0.0))
         split = (bounds > max(worst * (1 + tolerance), least)) & (size > 1)
         bound = max(bound, worst, bounds[~split].max(initial=0.0))

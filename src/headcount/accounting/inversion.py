@@ -14,6 +14,7 @@ Numerics    The generating function is inverted on a line Re s = θ > 0 by a sum
 
 import math
 from fractions import Fraction
+from operator import sub
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,7 @@ class Flips:
         if self.c <= 0:
             return
         self.peak = min(math.log1p(self.f / self.c), 50.0)
+        self.tilted_up, self.tilted_down = self._tilted(self.peak), self._tilted(-self.peak)
         # No more people are needed once δ is e^−300, unless the noise is small compared with r.
         fall = -max(self._rates(self.peak)[:2])
         enough = 300 / fall if fall > 0 else math.inf
@@ -102,10 +104,10 @@ class Flips:
         right, self.h = math.inf, 1.0
         for h in _TILTS:
             *steeper, own_steeper = self._rates((1 + h) * theta)
-            rise = self.others * max(0.0, *np.subtract(steeper, rates))
+            rise = self.others * max(0.0, *map(sub, steeper, rates))
             rise += self.more * (own_steeper - own)
-            rise += 50 - (1 + h) * theta * self.strides[-1] * _WINDOW[0]
-            right, self.h = min((right, self.h), (float(rise) / h, h))
+            rise += 50 - (1 + h) * theta * self.strides[-1] * float(_WINDOW[0])
+            right, self.h = min((right, self.h), (rise / h, h))
         self.period = 2 * math.ceil(max(left, right) / (2 * theta)) + 1
 
         # With p = q e^θ/a(θ), |a(θ+iu)/a(θ)|² is 1 − 2p(1−p)(1−cos u), which falls as |u| grows
@@ -119,6 +121,9 @@ class Flips:
         angles: Reals = 2 * math.pi / self.period * np.arange(count + 1.0)
         self.s = theta + 1j * angles
         self.up, self.down = self._logs(theta, angles), self._logs(-theta, -angles)
+        every = (self.up, self.down, self.s)
+        self.parts = tuple(one.real for one in every), tuple(one.imag for one in every)
+        self.largest = tuple(float(np.abs(one).max()) for one in every)
         self._weigh(np.where(angles > 0, 2.0, 1.0) / self.period)
 
     def _weigh(self, share: Reals) -> None:
@@ -132,10 +137,14 @@ class Flips:
             kappa *= power * _geometric(self.bits, ones - self.up - self.part)
             self.weight *= self.bits * np.abs(power)
         self.size = np.abs(kappa) * share
+        self.total_weight = self.weight.sum()
         self.kernels = {
             stride: (kappa * share)[:, None] * np.exp(-np.outer(self.s, stride * _WINDOW))
             for stride in self.strides
         }
+        self.tilts = {stride: np.exp(-self.theta * (stride * _WINDOW)) for stride in self.strides}
+        z = (1 + self.h) * self.theta
+        self.steeper = z, self._log(z), self._log(-z)
 
     def _tilted(self, tilt: float) -> float:
         """The tilted probability p = q e^θ/a(θ) of a lie."""
@@ -159,7 +168,7 @@ class Flips:
         logarithm of the largest term of κ. For the third, t is near the peak of g when half of the
         victim's bits are changed.
         """
-        zero, one = self._tilted(self.peak), 1 - self._tilted(-self.peak)
+        zero, one = self.tilted_up, 1 - self.tilted_down
         return (
             self._log(tilt) - tilt * zero,
             self._log(-tilt) + tilt * (1 - one),
@@ -180,10 +189,13 @@ class Flips:
         return np.concatenate([self._bounds(first[part], last[part]) for part in slices])
 
     def _bounds(self, zeros: Integers, ones: Integers) -> Reals:
-        bound = np.full(len(zeros), self.alone)  # replaced where a peak is found
-        up, down = self._tilted(self.peak), self._tilted(-self.peak)
+        up, down = self.tilted_up, self.tilted_down
         middle = (zeros + self.more / 2) * up - (ones + self.more / 2) * down + self.more / 2
         middle = np.clip(np.floor(middle + 0.5), -ones, zeros + self.more)
+        top, found, _ = self._peak(zeros, ones, middle, self.strides[0])
+        if found.all():  # as almost always
+            return np.clip(top, LEAST_FLOAT, self.alone)
+        bound = np.full(len(zeros), self.alone)  # replaced where a peak is found
         left = np.arange(len(zeros))
         for stride in self.strides:
             walking, flat = left, left[:0]
@@ -208,12 +220,11 @@ class Flips:
         not, how far to move the window.
         """
         values, error, log_unit = self._divergences(zeros, ones, middle, stride)
-        before = (values - error)[:, 0]
-        values, error = values[:, 1:], error[:, 1:]
+        low, high, values = values - error, (values + error)[:, 1:], values[:, 1:]
         # g first rises, then falls. If g is surely lower at both ends of the window than inside, it
         # is lower beyond the ends too.
-        high, sure = values + error, (values - error).max(axis=1)
-        found = high[:, [0, -1]].max(axis=1) < sure
+        before, sure = low[:, 0], low[:, 1:].max(axis=1)
+        found = np.maximum(high[:, 0], high[:, -1]) < sure
         top = high.max(axis=1)
         if stride > 1:
             # The mode of the view with fewer ones is at most this.
@@ -229,11 +240,8 @@ class Flips:
     ) -> tuple[Reals, Reals, Reals]:
         """g(t) in a window around `middle`, its error, and the logarithm of their common unit."""
         logs, phases = (
-            np.outer(zeros, up) + np.outer(ones, down) - np.outer(middle, s)
-            for up, down, s in (
-                (self.up.real, self.down.real, self.s.real),
-                (self.up.imag, self.down.imag, self.s.imag),
-            )
+            zeros[:, None] * up + ones[:, None] * down - middle[:, None] * s
+            for up, down, s in self.parts
         )
         log_unit = logs[:, 0].copy()
         sizes = np.exp(logs - log_unit[:, None])
@@ -243,21 +251,21 @@ class Flips:
 
         # The error of an exponent is a few times `ROUNDING` times the sum of the absolute values of
         # its terms.
-        terms = zeros * np.abs(self.up).max() + ones * np.abs(self.down).max()
-        terms += np.abs(middle) * np.abs(self.s).max()
+        up, down, s = self.largest
+        terms = zeros * up + ones * down
+        terms += np.abs(middle) * s
         error = ROUNDING * 16 * terms * (sizes @ self.size)
-        logs_of_turns = (float(np.abs(log).max()) for log in (self.s, self.up, self.down))
-        turns = self.more * (3 + sum(logs_of_turns))
+        turns = self.more * (3 + sum((s, up, down)))
         error += ROUNDING * (16 * turns + len(self.s) + 32) * (sizes @ self.weight)
-        error += 16 * ROUNDING * self.weight.sum()
+        error += 16 * ROUNDING * self.total_weight
         if not self.all_frequencies:
             error += sizes[:, -1] * self.weight[-1] * self.period / 2
-        errors = np.outer(error, np.exp(-self.theta * window))
+        errors = error[:, None] * self.tilts[stride]
 
         log_unit += self.more * (self.theta + self._log(-self.theta))
-        z = (1 + self.h) * self.theta
-        right = zeros * self._log(z) + ones * self._log(-z) - z * (middle + window[0])
-        right += self.more * (z + self._log(-z))
+        z, log_up, log_down = self.steeper
+        right = zeros * log_up + ones * log_down - z * (middle + window[0])
+        right += self.more * (z + log_down)
         left = self.more * self.part
         images = left - self.theta * self.period, right - self.h * self.theta * self.period
         for image in images:

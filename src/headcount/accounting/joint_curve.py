@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from headcount.accounting.buckets import MovedCurve
 from headcount.accounting.laws import ROUNDING
 from headcount.accounting.losses import (
+    KeptLaws,
     Losses,
     LossLaw,
     MovedLaw,
@@ -58,9 +59,13 @@ class CurveLosses:
             inside = np.linspace(-most, most, _POINTS)
         self._points = np.unique(np.concatenate([[-most], inside, [most]]))
         self._deltas = np.minimum.accumulate(curve.deltas(self._points))
+        self._kept = KeptLaws()
 
     def law(self, step: float) -> LossLaw:
         """The losses on a grid with this step."""
+        return self._kept.get(step, lambda: self._computed(step))
+
+    def _computed(self, step: float) -> LossLaw:
         places = self._points / step
         grid = np.unique(np.concatenate([np.floor(places), np.ceil(places)]).astype(np.int64))
         # Rounding must not move a place to the other side of a grid point.
@@ -106,41 +111,38 @@ def _reach(curve: PrivacyCurve) -> float:
 def _hull(
     grid: NDArray[np.int64], step: float, deltas: NDArray[np.float64]
 ) -> tuple[list[int], list[float]]:
-    """The grid points of the largest convex curve in e^ε below these δ, and the masses there."""
-    kept: list[tuple[int, float]] = []
+    """The grid points of the largest convex curve in e^ε below these δ, and the masses there.
+
+    The mass at a point is `fall` − `rise`: the two terms of the formula above, before the point and
+    after it.
+    """
+    places: list[int] = []
+    heights: list[float] = []
+    falls: list[float] = []
+    rises: list[float] = []  # the last one is missing
     for at, delta in zip(grid.tolist(), deltas.tolist(), strict=True):
-        while kept and _mass(kept[-2] if len(kept) > 1 else None, kept[-1], (at, delta), step) < 0:
-            kept.pop()
-        kept.append((at, delta))
-    masses = []
-    for place, point in enumerate(kept):
-        before = kept[place - 1] if place else None
-        after = kept[place + 1] if place + 1 < len(kept) else None
-        # Each quotient has a small relative error.
-        error = 16 * ROUNDING * (_fall(before, point, step) + _rise(point, after, step))
-        masses.append(max(0.0, _mass(before, point, after, step)) + error)
-    return [at for at, _ in kept], masses
-
-
-def _fall(before: tuple[int, float] | None, point: tuple[int, float], step: float) -> float:
-    if before is None:
-        return 1 - point[1]
-    return (before[1] - point[1]) / -math.expm1(-(point[0] - before[0]) * step)
-
-
-def _rise(point: tuple[int, float], after: tuple[int, float] | None, step: float) -> float:
-    if after is None:
-        return 0.0
-    return (point[1] - after[1]) / math.expm1(min((after[0] - point[0]) * step, 700.0))
-
-
-def _mass(
-    before: tuple[int, float] | None,
-    point: tuple[int, float],
-    after: tuple[int, float] | None,
-    step: float,
-) -> float:
-    return _fall(before, point, step) - _rise(point, after, step)
+        while places:
+            rise = (heights[-1] - delta) / math.expm1(min((at - places[-1]) * step, 700.0))
+            if falls[-1] - rise >= 0:
+                rises.append(rise)
+                break
+            for column in (places, heights, falls):
+                column.pop()
+            if rises:
+                rises.pop()
+        fall = 1 - delta
+        if places:
+            fall = (heights[-1] - delta) / -math.expm1(-(at - places[-1]) * step)
+        places.append(at)
+        heights.append(delta)
+        falls.append(fall)
+    rises.append(0.0)
+    # Each quotient has a small relative error.
+    masses = [
+        max(0.0, fall - rise) + 16 * ROUNDING * (fall + rise)
+        for fall, rise in zip(falls, rises, strict=True)
+    ]
+    return places, masses
 
 
 @lru_cache(maxsize=64)  # a curve is often composed with several others, one after another

@@ -54,6 +54,7 @@ _MOST_POINTS = 1 << 20  # the largest number of points of a grid
 _TILTS = np.concatenate([-np.geomspace(1e4, 0.1, 16), np.geomspace(0.1, 1e5, 43)])
 _LEAST_TILT = 0.2
 _LEAST_SUM = 1e-290  # more than a sum may lose by underflow
+_KEPT = 8  # how many laws of losses are kept, since searches ask for them again
 
 # One alternative of an observation: its probability under P, the loss of learning that it
 # occurred, and the name of the law that is then observed.
@@ -82,6 +83,11 @@ class LossLaw:
         losses: NDArray[np.float64] = np.arange(len(self.mass), dtype=np.float64)
         return (losses + self.start) * self.step
 
+    @cached_property
+    def rough_moments(self) -> NDArray[np.float64]:
+        """The logarithm of M(θ) for each θ of `_TILTS`."""
+        return self.log_moments(_TILTS)
+
     def log_moments(self, tilts: NDArray[np.float64]) -> NDArray[np.float64]:
         """The logarithm of M(θ) for each θ of `tilts`, up to rounding."""
         with np.errstate(divide="ignore"):
@@ -89,6 +95,21 @@ class LossLaw:
         peaks = exponents.max(axis=-1)
         logs: NDArray[np.float64] = peaks + np.log(np.exp(exponents - peaks[..., None]).sum(-1))
         return logs
+
+
+class KeptLaws:
+    """The laws of losses that were asked for last, by their parameters."""
+
+    def __init__(self) -> None:
+        self._laws: dict[Hashable, LossLaw] = {}
+
+    def get(self, parameters: Hashable, computed: Callable[[], LossLaw]) -> LossLaw:
+        """The law with these parameters. It is computed if it is not among the last ones."""
+        law = self._laws.pop(parameters, None) or computed()
+        if len(self._laws) >= _KEPT:
+            del self._laws[next(iter(self._laws))]
+        self._laws[parameters] = law
+        return law
 
 
 class MovedLaw:
@@ -106,6 +127,7 @@ class MovedLaw:
         self._largest_log = float(np.abs(self._logs).max())
         self._below = np.cumsum(self._mass)
         self._above = np.cumsum(self._mass[::-1])[::-1]
+        self._kept = KeptLaws()
 
     def _overlap(
         self, by: int, negligible: float
@@ -123,6 +145,9 @@ class MovedLaw:
 
     def losses(self, by: int, step: float, negligible: float) -> LossLaw:
         """The losses of X + by against X. Masses with a sum below `negligible` may be cut off."""
+        return self._kept.get((by, step, negligible), lambda: self._computed(by, step, negligible))
+
+    def _computed(self, by: int, step: float, negligible: float) -> LossLaw:
         if by == 0:
             return LossLaw(0, step, np.ones(1), 0.0)
         mass, losses, where = self._overlap(by, negligible)
@@ -153,8 +178,8 @@ class MovedLaw:
         rising = rising + lift
         first, last = math.floor(rising[0] / step), math.floor(rising[-1] / step)
         edges = np.searchsorted(rising, step * np.arange(first + 1, last + 1))
-        starts = np.concatenate([[0], edges])
-        filled = np.flatnonzero(np.diff(starts, append=len(rising)))
+        starts, stops = np.concatenate([[0], edges]), np.concatenate([edges, [len(rising)]])
+        filled = np.flatnonzero(starts != stops)
         starts = starts[filled]
         upper = np.add.reduceat(mass, starts) * grow
         shrink = (1 - self._slack) * (1 - rounding) * (1 - 4 * blur)
@@ -213,7 +238,7 @@ class Products:
             wrapped = np.zeros(-(-len(tilted) // self.plan.size) * self.plan.size)
             wrapped[: len(tilted)] = tilted
             folded = wrapped.reshape(-1, self.plan.size).sum(axis=0)
-            self._transforms[name] = fft.rfft(np.roll(folded, law.start % self.plan.size))
+            self._transforms[name] = fft.rfft(_rolled(folded, law.start % self.plan.size))
         return self._transforms[name]
 
     def _point(self, loss: float) -> tuple[float, float, int, float]:
@@ -278,22 +303,26 @@ class Products:
             self._observations[parts] = out
         return self._observations[parts]
 
-    def _kernel(self, epsilon: float) -> tuple[NDArray[np.complex128], float]:
-        """The transform of K and the norm of K.
+    def _kernels(
+        self, epsilons: NDArray[np.float64]
+    ) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+        """The transform of K and the norm of K, for each ε.
 
-        The transform is conjugated, and weighted for a sum over half of the frequencies.
+        The transforms are conjugated, and weighted for a sum over half of the frequencies.
         """
         size, start = self.plan.size, self.plan.start
-        excess = np.arange(start, start + size) * self.plan.step - epsilon
-        excess = np.maximum(excess + 8 * ROUNDING * (abs(epsilon) + np.abs(excess)), 0.0)
-        kernel = np.exp(-self.plan.tilt * excess) * -np.expm1(-excess)
+        excess = np.arange(start, start + size) * self.plan.step - epsilons[:, None]
+        blur = 8 * ROUNDING * (np.abs(epsilons)[:, None] + np.abs(excess))
+        excess = np.maximum(excess + blur, 0.0)
+        kernels = np.exp(-self.plan.tilt * excess) * -np.expm1(-excess)
         weights = np.full(size // 2 + 1, 2.0 / size)
         weights[0] = 1.0 / size
         if size % 2 == 0:
             weights[-1] = 1.0 / size
-        transform = np.conj(fft.rfft(np.roll(kernel, start % size))) * weights
+        transforms = np.conj(fft.rfft(_rolled(kernels, start % size))) * weights
         # A plain sum of squares is faster here than `np.linalg.norm`, which starts threads.
-        return transform, math.sqrt(float(np.sum(kernel * kernel))) * (1 + 1e-9)
+        norms = np.sqrt(np.sum(kernels * kernels, axis=1)) * (1 + 1e-9)
+        return transforms, norms
 
     def deltas(self, views: Sequence[View], epsilons: Sequence[float]) -> NDArray[np.float64]:
         """The largest δ of all views for each ε, rounded up."""
@@ -328,9 +357,7 @@ class Products:
             scales = np.where(logs < 600, np.exp(np.minimum(logs, 600.0)), np.inf)
             bounds.append((total, scales, infinite, view))
         bounds.sort(key=lambda bound: -bound[0])
-        kernels = [self._kernel(epsilon) for epsilon in epsilons]
-        norms = np.array([norm for _, norm in kernels])
-        matrix = np.stack([kernel for kernel, _ in kernels])
+        matrix, norms = self._kernels(points)
         each = 8 * ROUNDING * (math.log2(plan.size) * math.sqrt(plan.size) + 16)
         largest, worst = np.zeros(len(epsilons)), bounds[0][3]
         for _, scales, infinite, view in bounds:
@@ -348,6 +375,12 @@ class Products:
             worst = view if np.any(deltas > largest) else worst
             largest = np.maximum(largest, deltas)
         return np.minimum(largest * (1 + 1e-9), 1.0), worst
+
+
+def _rolled(rows: NDArray[np.float64], by: int) -> NDArray[np.float64]:
+    """The same as `np.roll` along the last axis, but faster. `by` is not negative."""
+    at = rows.shape[-1] - by
+    return np.concatenate([rows[..., at:], rows[..., :at]], axis=-1)
 
 
 def plan_for(
@@ -370,7 +403,7 @@ def plan_for(
     names = {name for view in views for parts in view for _, _, name in parts}
     # A coarse grid is enough to choose the parameters of a finer one.
     coarse = 0.5 / slope
-    rough = {name: law(name, coarse, negligible).log_moments(_TILTS) for name in names}
+    rough = {name: law(name, coarse, negligible).rough_moments for name in names}
     totals = []
     for view in views:
         logs = np.zeros(len(_TILTS))

@@ -299,7 +299,7 @@ def needed_epsilon(
     target, people = checks.share("margin", margin), users or survey.least_people
 
     def worst(epsilon: float) -> float:
-        changed = replace(survey, budget=Budget(epsilon, survey.budget.delta))
+        changed = _changed(survey, budget=Budget(epsilon, survey.budget.delta))
         return SurveyPlan(changed, people, confidence).worst_margin
 
     found = _least(worst, target, survey.budget.epsilon, _LEAST_EPSILON, _MOST_EPSILON)
@@ -318,13 +318,22 @@ def needed_people(survey: "Survey", margin: float, *, confidence: float = 0.95) 
     target = checks.share("margin", margin)
 
     def worst(users: float) -> float:
-        plan = SurveyPlan(replace(survey, least_people=round(users)), round(users), confidence)
+        changed = _changed(survey, least_people=round(users))
+        plan = SurveyPlan(changed, changed.least_people, confidence)
         return max(answer.with_sampling for answer in plan.answers)
 
     found = _least(worst, target, float(survey.least_people), 2.0, 1e10)
     if found is None:
         raise Infeasible(f"a margin of ±{_points(target)} points must be possible with some crowd")
     return round(found)
+
+
+def _changed(survey: "Survey", **setting: Any) -> "Survey":
+    """The survey with another setting. Without a change, it is the same object, which has its
+    designs already.
+    """
+    same = all(getattr(survey, name) == value for name, value in setting.items())
+    return survey if same else replace(survey, **setting)
 
 
 def _least(
