@@ -5,7 +5,6 @@ the machine affects both.
 """
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -33,7 +32,7 @@ from headcount.collect.batch import SealedBatch
 from headcount.collect.client import response, results_at
 from headcount.collect.document import Addresses, Document
 from headcount.collect.opening import Opener, open_batch
-from headcount.collect.refusals import NoResults, Unavailable
+from headcount.collect.pair import first_answer, free_port
 from headcount.core.budget import Trust
 from headcount.survey.questions import Choice, Scale, YesNo
 from headcount.survey.survey import Survey
@@ -83,7 +82,7 @@ def _survey(home: Path, people: int) -> Document:
         title="A made-up campus",
         noise="shuffler",
     )
-    places = Addresses(*(f"http://127.0.0.1:{_free_port()}" for _ in range(2)))
+    places = Addresses(*(f"http://127.0.0.1:{free_port()}" for _ in range(2)))
     return Document.of(survey, keys.create(home / "analyzer", None), places)
 
 
@@ -169,7 +168,7 @@ class _Services:
 
 
 def _started(running: ExitStack, home: Path, survey: Document, people: int) -> _Services:
-    path, port = home / "survey.json", _free_port()
+    path, port = home / "survey.json", free_port()
     survey.save(path)
     token = home / "analyzer" / "token"
     token.write_text("a token of the benchmark\n")
@@ -192,7 +191,7 @@ def _started(running: ExitStack, home: Path, survey: Document, people: int) -> _
     ))  # fmt: skip
     bare_url = f"http://127.0.0.1:{port}"
     for url in (survey.addresses.shuffler, survey.addresses.analyzer, bare_url):
-        _until(partial(results_at, f"{url}/healthz", ""), 60)
+        first_answer(partial(results_at, f"{url}/healthz", ""), 60)
     place = f"/surveys/{survey.digest}/responses"
     return _Services(
         survey.addresses.shuffler + place, bare_url + place, shuffler.pid, analyzer.pid,
@@ -219,7 +218,7 @@ def _close_to_result(
     url = f"{survey.addresses.analyzer}/surveys/{survey.digest}/results"
     token = (home / "analyzer" / "token").read_text().strip()
     with _memory(services.shuffler, services.analyzer) as most:
-        found = _until(lambda: results_at(url, token), 900)
+        found = first_answer(lambda: results_at(url, token), 900)
     seconds = time.perf_counter() - start
     assert found["people"] == people
     assert found["messages"]["refused"] == found["messages"]["copies"] == 0
@@ -278,21 +277,3 @@ def _used(process: int) -> int:
     except (OSError, IndexError):
         return 0
     return own + sum(_used(int(child)) for child in " ".join(listed).split())
-
-
-def _until(ask: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]:
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return ask()
-        except (Unavailable, NoResults):
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(0.1)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port

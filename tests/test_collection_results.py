@@ -287,9 +287,9 @@ def test_the_ledger_is_an_option_of_the_commands(headcount: Headcount, tmp_path:
         [Sent(survey.digest, response(survey, answers(at), SOURCE)) for at in range(PEOPLE)]
     )
     mixer.close(survey.digest)
-    (tmp_path / "home" / "token").write_text("a token of the analyzer")
-    export = ("shuffler", "export", "survey.json", "--out", "batch")
-    assert headcount(*export, "--token-file", "home/token").status == 0
+    keys.create_token(home)
+    export = ("shuffler", "export", "survey.json", "--out", "batch", "--token-file", "home/token")
+    assert headcount(*export).status == 0
     words = ("analyzer", "count", "home", "batch", "--survey", "survey.json")
     assert headcount(*words, "--dataset", "campus").status == 2
     assert headcount(*words, "--ledger", "spent.db", "--dataset", "nobody").status == 2

@@ -36,8 +36,6 @@ from headcount.core.tally import Tally
 from headcount.core.writing import json_text
 from headcount.survey.design import Release
 
-_PART = 2**20  # bytes of a batch in one row
-
 
 class Analyzer:
     """The analyzer of any number of surveys that were sealed for its key. Without the key, it can
@@ -115,13 +113,7 @@ class Analyzer:
             number = self._claimed(run, digest, name, batch.digest)
             if self._row(run, digest, "results")[0] is not None or self._has_parts(run, number):
                 return False
-            run.many(
-                "INSERT INTO parts VALUES (?, ?, ?)",
-                [
-                    (number, part, batch.data[start : start + _PART])
-                    for part, start in enumerate(range(0, len(batch.data), _PART))
-                ],
-            )
+            run.many("INSERT INTO parts VALUES (?, ?, ?)", batch.rows(number))
             self._reached("received, not committed")
         self._reached("received")
         return True
@@ -173,7 +165,7 @@ class Analyzer:
             parts = run("SELECT body FROM parts WHERE number = ? ORDER BY part", number)
         if results is not None or not parts:
             return
-        batch = SealedBatch.from_bytes(b"".join(bytes(body) for (body,) in parts))
+        batch = SealedBatch.from_parts(parts)
         del parts
         self._about_to_open(document, batch.people)
         opened = open_batch(batch, self.opener(document), processes=self._processes)

@@ -60,8 +60,7 @@ def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
 
     def finished() -> bool:
         done = attempts.for_each("not counted", analyzer.pending, counted)
-        scrubbed = not analyzer.has_traces or attempts.succeeds("not scrubbed", analyzer.scrub)
-        return done and scrubbed
+        return attempts.scrub(analyzer) and done
 
     def counted(digest: str) -> None:
         analyzer.count(digest)

@@ -9,8 +9,9 @@ The number of people is public. Nothing else about them is in a batch.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from headcount.core.cached import cached_property
 _MAGIC = b"HCB1"
 _HEAD = 16
 _FINGERPRINT = 16  # bytes
+_PART = 2**20  # bytes of a batch in one row of a database
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,18 @@ class SealedBatch:
             raise Malformed("a batch must begin with HCB1 and a head of 16 bytes")
         people, size = int.from_bytes(data[4:12], "big"), int.from_bytes(data[12:16], "big")
         return cls(people, size, data[_HEAD:])
+
+    def rows(self, number: int) -> list[tuple[int, int, bytes]]:
+        """The batch as rows of a database: this number, the number of the part, and its bytes."""
+        starts = range(0, len(self.data), _PART)
+        return [
+            (number, part, self.data[start : start + _PART]) for part, start in enumerate(starts)
+        ]
+
+    @classmethod
+    def from_parts(cls, parts: Sequence[tuple[Any, ...]]) -> "SealedBatch":
+        """The batch whose parts are in these rows of one column, in their order."""
+        return cls.from_bytes(b"".join(bytes(body) for (body,) in parts))
 
 
 def head(people: int, size: int) -> bytes:

@@ -285,11 +285,6 @@ class Document:
         """The size of every response."""
         return self.messages * self.envelope.size
 
-    @cached_property
-    def payload_sizes(self) -> tuple[int, ...]:
-        """The number of bytes of a message of each release."""
-        return tuple(one.protocol.alphabet.bytes_per_message for one in self.releases)
-
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee for everything that one person sends in all waves, computed for

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -219,6 +219,14 @@ def log(event: str, **facts: Any) -> None:
     logger.info(json.dumps({"event": event, **facts}))
 
 
+class Scrubbed(Protocol):
+    """A shuffler or an analyzer, whose store may have traces of deleted rows."""
+
+    has_traces: bool
+
+    def scrub(self) -> None: ...
+
+
 class Attempts:
     """Steps that a service takes for each of its surveys. A failure for one survey does not hold up
     other surveys. Failures are logged and counted, and do not end the service.
@@ -250,6 +258,10 @@ class Attempts:
             return True
         self._failures[survey] += 1
         return False
+
+    def scrub(self, role: Scrubbed) -> bool:
+        """Remove the traces of deleted rows if there are any, and return whether none are left."""
+        return not role.has_traces or self.succeeds("not scrubbed", role.scrub)
 
     @property
     def metric(self) -> str:

@@ -84,16 +84,12 @@ class Pair:
 
     def until(self, ask: Callable[[], dict[str, Any]], role: str = "") -> dict[str, Any]:
         """The first answer of a service that is starting or counting."""
-        deadline = time.monotonic() + _SECONDS
-        while True:
-            try:
-                return ask()
-            except (Unavailable, NoResults):
-                if time.monotonic() > deadline:
-                    raise
+
+        def check_running() -> None:
             if role and self._processes[role].poll() is not None:
                 raise UnreadableData(f"the {role} must start, got: {self._last_words(role)}")
-            time.sleep(0.1)
+
+        return first_answer(ask, _SECONDS, check_running)
 
     def results(self) -> dict[str, Any]:
         """The results, from the running analyzer."""
@@ -146,3 +142,20 @@ def free_port() -> int:
         with socket.socket() as one, suppress(OSError):
             one.bind(("127.0.0.1", port))
             return port
+
+
+def first_answer(
+    ask: Callable[[], dict[str, Any]], seconds: float, meanwhile: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """The first answer of a service that is starting or counting. `meanwhile` is called between two
+    tries.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return ask()
+        except (Unavailable, NoResults):
+            if time.monotonic() > deadline:
+                raise
+        meanwhile()
+        time.sleep(0.1)

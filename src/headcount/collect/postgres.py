@@ -8,12 +8,9 @@ the write-ahead log and its archives keep sealed responses until they are recycl
 
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
-from headcount.collect.refusals import Full, Unavailable
 from headcount.collect.store import Store
-from headcount.core.errors import MissingPackage, UnreadableData
-from headcount.ledger.store import one_line
+from headcount.ledger.postgres import address_of, without_password
 
 _ONE_WRITER = 0x636F6C6C  # the advisory lock that allows only one writer at a time
 
@@ -40,22 +37,12 @@ class PostgresStore(Store):
     largest_row = 2**20
 
     def __init__(self, url: str, wait: float = 30.0) -> None:
-        try:
-            import psycopg
-        except ImportError:
-            raise MissingPackage(
-                "a store in PostgreSQL needs psycopg", hint="pip install 'headcount[postgres]'"
-            ) from None
-        try:
-            self._address = psycopg.conninfo.make_conninfo(
-                url, connect_timeout=max(2, int(wait)), tcp_user_timeout=int(1000 * wait)
-            )
-        except psycopg.Error:  # its message is not shown, since it may contain a password
-            raise UnreadableData(
-                "a store must have the form postgresql://user:password@host/database"
-            ) from None
-        parts = urlsplit(url)
-        super().__init__(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
+        self._address = address_of(
+            url, "a store", connect_timeout=max(2, int(wait)), tcp_user_timeout=int(1000 * wait)
+        )
+        super().__init__(without_password(url))
+        import psycopg
+
         self.failure, self._wait = psycopg.Error, wait
 
     def _open(self) -> Any:
@@ -87,9 +74,7 @@ class PostgresStore(Store):
         for table in tables:
             connection.execute(f"VACUUM FULL {table}")
 
-    def _refusal(self, error: Exception) -> Full | Unavailable:
+    def _is_full(self, error: Exception) -> bool:
         import psycopg
 
-        if isinstance(error, psycopg.errors.DiskFull):
-            return Full(f"{self.shown} must have room on its disk, but the disk is full")
-        return Unavailable(f"{self.shown} must be reachable: {one_line(error)}")
+        return isinstance(error, psycopg.errors.DiskFull)

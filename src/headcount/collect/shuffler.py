@@ -45,7 +45,6 @@ from headcount.randomness.sources import SecureSource
 
 Clock: TypeAlias = Callable[[], float]  # seconds since 1970
 Outcome: TypeAlias = Literal["stored", "seen before"] | Refused
-_PART = 2**20  # bytes of a batch in one row
 _COARSE = 10  # the public number of responses is a multiple of at least this number
 
 
@@ -317,13 +316,7 @@ class Shuffler:
             batch = self.mixed(document, [bytes(body) for (body,) in bodies], found.responses)
             self._reached("mixed")
             name = secrets.token_hex(16)
-            run.many(
-                "INSERT INTO outbox VALUES (?, ?, ?)",
-                [
-                    (found.number, part, batch.data[start : start + _PART])
-                    for part, start in enumerate(range(0, len(batch.data), _PART))
-                ],
-            )
+            run.many("INSERT INTO outbox VALUES (?, ?, ?)", batch.rows(found.number))
             self._reached("batch written")
             self._forget(run, found.number)
             run("UPDATE rounds SET state = 'closed', batch = ? WHERE number = ?",
@@ -402,7 +395,7 @@ class Shuffler:
             if found.state != "closed" or found.batch is None:
                 raise Conflict(f"a survey must be closed to have a batch, but it is {found.state}")
             parts = run("SELECT body FROM outbox WHERE number = ? ORDER BY part", found.number)
-        return found.batch, SealedBatch.from_bytes(b"".join(bytes(body) for (body,) in parts))
+        return found.batch, SealedBatch.from_parts(parts)
 
     def forward(self, digest: str, send: Callable[[Document, str, SealedBatch], None]) -> None:
         """Send the batch of a closed survey. When `send` returns, the batch is deleted."""

@@ -82,9 +82,7 @@ class Keeper:
         """Do what is due now. What fails is tried again."""
         closed = self.attempts.for_each("not closed", self._shuffler.due, self._close)
         sent = self.attempts.for_each("not forwarded", self._shuffler.waiting, self._forward)
-        scrubbed = not self._shuffler.has_traces or self.attempts.succeeds(
-            "not scrubbed", self._shuffler.scrub
-        )
+        scrubbed = self.attempts.scrub(self._shuffler)
         self._failures = 0 if closed and sent and scrubbed else min(self._failures + 1, 10)
 
     def _close(self, digest: str) -> None:

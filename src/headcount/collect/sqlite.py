@@ -24,9 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from headcount.collect.refusals import Full, Unavailable
 from headcount.collect.store import Store
-from headcount.ledger.store import one_line
 
 _PAGE = 16384
 
@@ -77,13 +75,11 @@ class SqliteStore(Store):
     def _remove_traces(self, connection: sqlite3.Connection, tables: Sequence[str]) -> None:
         """Nothing is left to do: `secure_delete` has overwritten deleted rows."""
 
-    def _refusal(self, error: Exception) -> Full | Unavailable:
-        name = getattr(error, "sqlite_errorname", "")
+    def _is_full(self, error: Exception) -> bool:
         # SQLite reports a write without room as SQLITE_FULL. Other calls that need room, such as
         # a sync, end with SQLITE_IOERR, like all other errors of a disk.
-        if name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and self._has_no_room()):
-            return Full(f"{self.shown} must have room on its disk, but the disk is full")
-        return Unavailable(f"{self.shown} must be a database that can be used: {one_line(error)}")
+        name = getattr(error, "sqlite_errorname", "")
+        return name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and self._has_no_room())
 
     def _has_no_room(self) -> bool:
         """Whether another page does not fit on the disk. SQLite does not tell why a call failed, so

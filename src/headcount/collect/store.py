@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from headcount.collect.refusals import Full, Unavailable
+from headcount.ledger.store import one_line
 
 
 class Run(Protocol):
@@ -53,8 +54,8 @@ class Store(ABC):
         """Remove what deleted rows of these tables left behind."""
 
     @abstractmethod
-    def _refusal(self, error: Exception) -> Full | Unavailable:
-        """The refusal that an error of the database becomes."""
+    def _is_full(self, error: Exception) -> bool:
+        """Whether the database failed because there is no room on its disk."""
 
     # What follows from it -----------------------------------------------------------------------
 
@@ -71,6 +72,11 @@ class Store(ABC):
         with self._connected() as connection:
             yield self._begin(connection, write=False)
             connection.execute("COMMIT")
+
+    def _refusal(self, error: Exception) -> Full | Unavailable:
+        if self._is_full(error):
+            return Full(f"{self.shown} must have room on its disk, but the disk is full")
+        return Unavailable(f"{self.shown} must be a database that can be used: {one_line(error)}")
 
     def scrub(self, tables: Sequence[str]) -> None:
         """Remove what deleted rows of these tables left behind."""

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from headcount.core.errors import InvalidParameter
+
 
 class Source(ABC):
     """A stream of independent fair bits. `headcount.randomness` has a secure and a seeded source.
@@ -38,3 +40,14 @@ class Source(ABC):
         out = np.empty(count, dtype=dtype)
         self.fill(out.view(np.uint8))
         return out
+
+
+def check_charged(source: Source | None) -> None:
+    """Refuse to charge a ledger for a release whose random bits are not secure. None stands for a
+    secure source.
+    """
+    if isinstance(source, Source) and not source.secure:
+        raise InvalidParameter(
+            f"`ledger` must come with a secure source, got a {type(source).__name__}, with which "
+            "the recorded guarantee would not hold"
+        )

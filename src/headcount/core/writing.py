@@ -10,10 +10,11 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from headcount.core.errors import InvalidParameter, UnreadableData
+from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
 
 
 def json_text(document: Mapping[str, Any]) -> str:
@@ -29,6 +30,20 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value + 0.0 if math.isfinite(value) else None  # adding 0 turns −0 into 0
     return value
+
+
+def parquet_bytes(columns: Mapping[str, list[Any]], about: Mapping[str, Any]) -> bytes:
+    """A table as a Parquet file. Everything else about its numbers is in its metadata."""
+    try:
+        import pyarrow
+        from pyarrow.parquet import write_table
+    except ImportError:
+        raise MissingPackage(
+            "writing Parquet needs pyarrow", hint="pip install 'headcount[data]'"
+        ) from None
+    table, out = pyarrow.table(dict(columns)), BytesIO()
+    write_table(table.replace_schema_metadata({"headcount": json.dumps(about)}), out)
+    return out.getvalue()
 
 
 def write_file(path: Path, contents: str | bytes, *, private: bool = False) -> None:

@@ -46,12 +46,7 @@ class PostgresStore:
 
     @property
     def shown(self) -> str:
-        try:
-            parts = urlsplit(self.url)
-        except ValueError:
-            return "the ledger in PostgreSQL"
-        _, _, host = parts.netloc.rpartition("@")
-        return f"{parts.scheme}://{host}{parts.path}"
+        return without_password(self.url)
 
     @contextmanager
     def reading(self) -> Iterator[Run]:
@@ -80,18 +75,9 @@ class PostgresStore:
 
     @contextmanager
     def _transaction(self, kind: str) -> Iterator[Run]:
-        try:
-            import psycopg
-        except ImportError:
-            raise MissingPackage(
-                "a ledger in PostgreSQL needs psycopg", hint="pip install 'headcount[postgres]'"
-            ) from None
-        try:
-            address = psycopg.conninfo.make_conninfo(self.url, **self._limits)
-        except psycopg.Error:  # its message is not shown, since it may contain a password
-            raise UnreadableData(
-                f"{self.shown} must have the form postgresql://user:password@host/database"
-            ) from None
+        address = address_of(self.url, "a ledger", **self._limits)
+        import psycopg
+
         try:
             # An exception closes the connection, and closing it rolls the transaction back.
             with closing(psycopg.connect(address, autocommit=True)) as connection:
@@ -183,3 +169,28 @@ class PostgresStore:
         return UnreadableData(
             f"{self.shown} must answer within {self._deadline} s, but the server is silent"
         )
+
+
+def address_of(url: str, what: str, **limits: int) -> str:
+    """The address of a database for psycopg, with these limits. `what` is in the database."""
+    try:
+        import psycopg
+    except ImportError:
+        raise MissingPackage(
+            f"{what} in PostgreSQL needs psycopg", hint="pip install 'headcount[postgres]'"
+        ) from None
+    try:
+        return psycopg.conninfo.make_conninfo(url, **limits)
+    except psycopg.Error:  # its message is not shown, since it may contain a password
+        raise UnreadableData(
+            f"{without_password(url)} must have the form postgresql://user:password@host/database"
+        ) from None
+
+
+def without_password(url: str) -> str:
+    """The address of a database as messages show it."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "the database in PostgreSQL"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -3,19 +3,17 @@
 All of them show the results that the analyzer stored. Nothing is computed again.
 """
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from html import escape
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from headcount.core.errors import InvalidParameter, MissingPackage
+from headcount.core.errors import InvalidParameter
 from headcount.core.table import counted, counted_people, short
-from headcount.core.writing import json_text, write_file
-from headcount.plot.page import bars, hundred, page, paragraphs, pdf
-from headcount.plot.survey_pages import RESULT_FORMATS, check_path
+from headcount.core.writing import json_text, parquet_bytes, write_file
+from headcount.plot.page import bars, crossed, hundred, page, paragraphs, pdf, place
+from headcount.plot.survey_pages import RESULT_FORMATS, check_path, columns_of
 from headcount.survey.answers import NO_ANSWER
 from headcount.survey.readings import Reading
 from headcount.survey.results import shown
@@ -169,33 +167,21 @@ def _texts(reading: Facts) -> tuple[str, str, str]:
 
 def _bar(reading: Facts, low: float, high: float) -> tuple[str, float, float, float, str]:
     value, interval, population = _texts(reading)
-
-    def place(number: float) -> float:
-        return min(max((number - low) / (high - low), 0.0), 1.0) if high > low else 0.0
-
-    at = -1.0 if reading["value"] is None else place(reading["value"])
-    ends = place(reading["low"]), place(reading["high"])
+    at = -1.0 if reading["value"] is None else place(reading["value"], low, high)
+    ends = place(reading["low"], low, high), place(reading["high"], low, high)
     return reading["name"], at, *ends, f"{value} ({interval}; population: {population})"
 
 
 def _table(one: Facts) -> str:
     shares, wide = one["shares"], one["population"]["shares"]
-    head = "".join(f"<th>{escape(column)}</th>" for column in shares["columns"])
-    rows = "".join(
-        f"<tr><th>{escape(line['line'])}</th>"
-        + "".join(
-            f"<td>{escape(_cell(cell, other))}</td>"
-            for cell, other in zip(line["shares"], others["shares"], strict=True)
-        )
-        + "</tr>"
-        for line, others in zip(shares["lines"], wide["lines"], strict=True)
-    )
-    texts = " × ".join(one["texts"])
-    return (
-        f'<section class="card"><h3>{escape(texts)}</h3>'
-        '<p class="soft">Shares within each row, with both intervals.</p><div class="scroll">'
-        f'<table class="wide"><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>'
-        "</div></section>"
+    return crossed(
+        " × ".join(one["texts"]),
+        "Shares within each row, with both intervals.",
+        shares["columns"],
+        [
+            (line["line"], list(map(_cell, line["shares"], others["shares"])))
+            for line, others in zip(shares["lines"], wide["lines"], strict=True)
+        ],
     )
 
 
@@ -208,13 +194,6 @@ def _cell(cell: Facts, other: Facts) -> str:
 
 def _parquet(found: Facts) -> bytes:
     """A table with a row for each reading. Everything else is in its metadata."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingPackage(
-            "writing Parquet needs pyarrow", hint="pip install 'headcount[data]'"
-        ) from None
     rows = [
         {
             "question": one["id"],
@@ -229,7 +208,4 @@ def _parquet(found: Facts) -> bytes:
     ]
     about = {name: value for name, value in found.items() if name not in ("results", "questions")}
     about["confidence"] = found["results"]["confidence"]
-    out = BytesIO()
-    table = pyarrow.Table.from_pylist(rows)
-    parquet.write_table(table.replace_schema_metadata({"headcount": json.dumps(about)}), out)
-    return out.getvalue()
+    return parquet_bytes(columns_of(rows), about)

@@ -135,6 +135,27 @@ def bars(rows: list[tuple[str, float, float, float, str]], *, points: bool = Fal
     return f'<table class="bars">{"".join(lines)}</table>'
 
 
+def place(number: float, low: float, high: float) -> float:
+    """The place of a number on a line from `low` to `high`, as a share of the line."""
+    return min(max((number - low) / (high - low), 0.0), 1.0) if high > low else 0.0
+
+
+def crossed(title: str, note: str, columns: list[str], rows: list[tuple[str, list[str]]]) -> str:
+    """A two-way table as a card. Each row has a label and its cells."""
+    head = "".join(f"<th>{escape(label)}</th>" for label in columns)
+    lines = "".join(
+        f"<tr><th>{escape(label)}</th>"
+        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        + "</tr>"
+        for label, cells in rows
+    )
+    return (
+        f'<section class="card"><h3>{escape(title)}</h3><p class="soft">{escape(note)}</p>'
+        '<div class="scroll"><table class="wide">'
+        f"<thead><tr><th></th>{head}</tr></thead><tbody>{lines}</tbody></table></div></section>"
+    )
+
+
 def hundred(right: int) -> str:
     """A hundred people as dots. Those who guess right are marked."""
     dots = [

@@ -1,20 +1,19 @@
 """Answers as files: JSON, a CSV or Parquet table, an HTML page, or a figure."""
 
 import csv
-import json
 from dataclasses import replace
-from io import BytesIO, StringIO
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from headcount.core.contrasts.many import Contrasts
 from headcount.core.distribution import DistributionEstimate
-from headcount.core.errors import InvalidParameter, MissingPackage
+from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate
 from headcount.core.quantiles import QuantilesEstimate
 from headcount.core.share_tables import ShareTable
 from headcount.core.table import counted_people
-from headcount.core.writing import check_writable, json_text, write_file
+from headcount.core.writing import check_writable, json_text, parquet_bytes, write_file
 from headcount.data.grouped import GroupedEstimate
 from headcount.plot import figures
 from headcount.plot.heat_map import can_be_read
@@ -78,13 +77,6 @@ def _parquet(
     more: dict[str, Any],
 ) -> bytes:
     """A table with a row for each number. The guarantee and `more` are in its metadata."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingPackage(
-            "writing Parquet needs pyarrow", hint="pip install 'headcount[data]'"
-        ) from None
     about = {
         "task": result.task,
         "confidence": confidence,
@@ -92,11 +84,7 @@ def _parquet(
         "guarantee": result.guarantee.to_dict(),
         **more,
     }
-    table = pyarrow.table(result.records(confidence, **kind))
-    table = table.replace_schema_metadata({"headcount": json.dumps(about)})
-    out = BytesIO()
-    parquet.write_table(table, out)
-    return out.getvalue()
+    return parquet_bytes(result.records(confidence, **kind), about)
 
 
 def _csv(columns: dict[str, list[Any]]) -> str:

@@ -2,17 +2,16 @@
 JSON and Parquet.
 """
 
-import json
 import math
 from html import escape
-from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from headcount.core.budget import Trust
-from headcount.core.errors import InvalidParameter, MissingPackage
+from headcount.core.errors import InvalidParameter
 from headcount.core.table import counted, counted_people, short, size
-from headcount.core.writing import check_writable, json_text, write_file
-from headcount.plot.page import bars, hundred, page, paragraphs, pdf
+from headcount.core.writing import check_writable, json_text, parquet_bytes, write_file
+from headcount.plot.page import bars, crossed, hundred, page, paragraphs, pdf, place
 from headcount.survey.answers import NO_ANSWER
 from headcount.survey.plan import SurveyPlan
 from headcount.survey.questions import Question
@@ -277,52 +276,40 @@ def _bar(reading: Reading, low: float, high: float) -> tuple[str, float, float, 
     value, interval = shown(reading)
     if reading.is_share:
         interval = interval.removesuffix(" %")
-
-    def place(number: float) -> float:
-        return min(max((number - low) / (high - low), 0.0), 1.0) if high > low else 0.0
-
-    at = -1.0 if math.isnan(reading.value) else place(reading.value)
-    return reading.name, at, place(reading.low), place(reading.high), f"{value} ({interval})"
+    at = -1.0 if math.isnan(reading.value) else place(reading.value, low, high)
+    ends = place(reading.low, low, high), place(reading.high, low, high)
+    return reading.name, at, *ends, f"{value} ({interval})"
 
 
 def _crossed(one: Crossed) -> str:
     names = one.estimate.names
-    head = "".join(f"<th>{escape(str(label))}</th>" for label in names.columns)
-    rows = "".join(
-        f"<tr><th>{escape(str(label))}</th>"
-        + "".join(f"<td>{escape(str(share))}</td>" for share in line)
-        + "</tr>"
-        for label, line in zip(names.rows, one.shares.shares, strict=True)
-    )
-    return (
-        f'<section class="card"><h3>{escape(one.rows.text)} × {escape(one.columns.text)}</h3>'
-        f'<p class="soft">Shares within each row, with intervals.</p><div class="scroll">'
-        f'<table class="wide"><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>'
-        "</div></section>"
+    return crossed(
+        f"{one.rows.text} × {one.columns.text}",
+        "Shares within each row, with intervals.",
+        [str(label) for label in names.columns],
+        [
+            (str(label), [str(share) for share in line])
+            for label, line in zip(names.rows, one.shares.shares, strict=True)
+        ],
     )
 
 
 def _parquet(results: SurveyResults) -> bytes:
     """A table with a row for each reading. The guarantee is in its metadata."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingPackage(
-            "writing Parquet needs pyarrow", hint="pip install 'headcount[data]'"
-        ) from None
     rows = [
         {"question": one.question.id, **reading.to_dict(), "users": results.users}
         for one in results.answers
         for reading in one.readings
     ]
-    table = pyarrow.Table.from_pylist(rows)
     about = {
         "title": results.survey.title,
         "confidence": results.confidence,
         "sampling": results.sampling,
         "guarantee": results.guarantee.to_dict(),
     }
-    out = BytesIO()
-    parquet.write_table(table.replace_schema_metadata({"headcount": json.dumps(about)}), out)
-    return out.getvalue()
+    return parquet_bytes(columns_of(rows), about)
+
+
+def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Rows with the same names as columns."""
+    return {name: [row[name] for row in rows] for name in rows[0]}

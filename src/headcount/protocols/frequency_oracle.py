@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PairCurve
-from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import Infeasible
@@ -44,7 +43,7 @@ from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.histogram import Histogram
-from headcount.protocols.responses import ratio_epsilon
+from headcount.protocols.responses import ratio_epsilon, response_curve
 from headcount.randomness.totals import binomial, groups, multinomial
 
 # A simulation draws the number of reports for every set of supported buckets if it needs at most
@@ -263,12 +262,7 @@ class FrequencyOracle(Protocol):
 
     @cached_property
     def curve(self) -> PairCurve:
-        own, other, *same = map(float, self.support.cells)
-        some = [chance for chance in same if chance]
-        one, two = (
-            Law(0, np.array([*pair, *some]), ROUNDING) for pair in ([own, other], [other, own])
-        )
-        return PairCurve.both_directions(one, two)
+        return response_curve(*self.support.cells)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headcount.accounting.laws import ROUNDING
+from headcount.accounting.divergence import PairCurve
+from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.decimal_digits import decimal_digits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.randomizer import BundleLaw, Randomizer
@@ -46,6 +47,17 @@ def share_weight(part: int, truths: int, lies: int, epsilon: float) -> int:
 def ratio_epsilon(excess: Fraction) -> float:
     """The privacy loss ln(1 + excess) of probabilities with the ratio 1 + excess, rounded up."""
     return math.log1p(float(excess)) * (1 + 4 * ROUNDING)
+
+
+def response_curve(own: Fraction, other: Fraction, *same: Fraction) -> PairCurve:
+    """The privacy curve of a report about one of two values. A report that fits only one of them
+    has the probability `own` for this value, and `other` for the other one. `same` has the
+    probabilities of reports that are equally likely for both.
+    """
+    rest = [float(chance) for chance in same if chance]
+    pair = [float(own), float(other)]
+    one, two = (Law(0, np.array([*law, *rest]), ROUNDING) for law in (pair, pair[::-1]))
+    return PairCurve.both_directions(one, two)
 
 
 def respond(

@@ -29,9 +29,9 @@ from headcount.core.guarantee import PrivacyCurve
 from headcount.core.protocol import Protocol, option_names
 from headcount.core.task import Task
 from headcount.protocols.registry import protocol
+from headcount.protocols.shuffle.fake_users import GRAIN
 from headcount.survey.design import Ask
 
-_GRAIN = 1 << 16  # the mean of noise is a multiple of 1/_GRAIN
 _SMALLEST = 1 / 4  # the smallest ε that is tried, as a fraction of an equal share of the budget
 
 
@@ -123,7 +123,7 @@ class PoissonOffer(Offer):
         return self.relative(self._reference) / math.sqrt(poisson_noise(self._reference))
 
     def _curve(self, error: float) -> PrivacyCurve:
-        noise = max(1, round((error / self._unit) ** 2 * _GRAIN))
+        noise = max(1, round((error / self._unit) ** 2 * GRAIN))
         if self.task.name == "boxes":
             found = self.task.settings
             return _boxes_curve(noise, len(found["labels"]), found["at_most"])
@@ -161,12 +161,12 @@ class PoissonOffer(Offer):
 
 @lru_cache(maxsize=256)
 def _boxes_curve(noise: int, boxes: int, ticks: int) -> PrivacyCurve:
-    return boxes_curve(laws.poisson(Fraction(noise, _GRAIN)), boxes, ticks)
+    return boxes_curve(laws.poisson(Fraction(noise, GRAIN)), boxes, ticks)
 
 
 @lru_cache(maxsize=256)
 def _pairs_curve(noise: int, pairs: int) -> PrivacyCurve:
-    return moved_curve(laws.poisson(Fraction(noise, _GRAIN)), pairs)
+    return moved_curve(laws.poisson(Fraction(noise, GRAIN)), pairs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -217,12 +217,3 @@ def of_one_wave(design: Design) -> tuple[Guarantee, PrivacyCurve]:
         delta = budget.delta / waves
         promise = replace(promise, epsilon=curve.epsilon(delta), delta=delta, exact=False)
     return promise, curve
-
-
-def check_charged(source: Source | None) -> None:
-    """Refuse to charge a ledger for a release whose random bits are not secure."""
-    if isinstance(source, Source) and not source.secure:
-        raise InvalidParameter(
-            f"`ledger` must come with a secure source, got a {type(source).__name__}, with which "
-            "the recorded guarantee would not hold"
-        )

@@ -10,7 +10,7 @@ from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import Guarantee
-from headcount.core.source import Source
+from headcount.core.source import Source, check_charged
 from headcount.ledger.ledger import Ledger
 from headcount.survey.answers import columns_of
 from headcount.survey.design import Ask, Design, Noise
@@ -22,7 +22,6 @@ from headcount.survey.run import (
     Ready,
     ReadyWave,
     charged,
-    check_charged,
     people_of,
     ready,
     ready_wave,

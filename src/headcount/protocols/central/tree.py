@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,16 +31,15 @@ from headcount.core.guarantee import Guarantee, PrivacyCurve
 from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet
 from headcount.core.promise import promise
-from headcount.core.protocol import Protocol
 from headcount.core.randomizer import MOST_BUNDLES
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Holding, Task
-from headcount.core.tasks.distribution import Distribution
+from headcount.core.task import Holding
 from headcount.protocols.disclosure import Disclosure
-from headcount.protocols.tree import Tree, TreeFit, best_fanouts, checked_fanouts
+from headcount.protocols.tree import TreeFit, best_fanouts
 from headcount.protocols.tree_error import GeometricNoise, TreeNoise
 from headcount.protocols.tree_estimator import TreeEstimator
+from headcount.protocols.tree_protocol import TreeProtocol
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
@@ -83,23 +82,12 @@ def _best(cells: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class CentralTree(Protocol):
+class CentralTree(TreeProtocol):
     name = "central.tree"
     trust = Trust.CENTRAL
-    tasks: ClassVar[tuple[type[Task], ...]] = (Distribution,)
 
-    task: Distribution
-    # The number of children of each node, from the root down: "16,8,8".
-    fanouts: str | None = None
-
-    def check_options(self) -> None:
-        if self.fanouts is not None:
-            _ = checked_fanouts(self.fanouts, self.task.cells)
-
-    @cached_property
-    def tree(self) -> Tree:
-        cells = self.task.cells
-        return Tree(_best(cells) if self.fanouts is None else checked_fanouts(self.fanouts, cells))
+    def best_fanouts(self) -> tuple[int, ...]:
+        return _best(self.task.cells)
 
     @property
     def rate(self) -> Fraction:

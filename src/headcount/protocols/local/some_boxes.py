@@ -33,7 +33,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.accounting.divergence import PairCurve
-from headcount.accounting.laws import ROUNDING, Law
 from headcount.core import checks
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
@@ -49,7 +48,13 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.boxes import Boxes
-from headcount.protocols.responses import lie_weight, ratio_epsilon, respond, responded
+from headcount.protocols.responses import (
+    lie_weight,
+    ratio_epsilon,
+    respond,
+    responded,
+    response_curve,
+)
 from headcount.randomness.draws import WHOLE, uniform
 from headcount.randomness.totals import multinomial
 
@@ -281,12 +286,8 @@ class SomeBoxes(Protocol):
 
     @cached_property
     def curve(self) -> PairCurve:
-        truth, lie = float(self._truth), float(self._lie)
-        rest = [float(self._lie) * ((1 << self.each) - 2)] if self.each > 1 else []
-        one, two = (
-            Law(0, np.array([*pair, *rest]), ROUNDING) for pair in ([truth, lie], [lie, truth])
-        )
-        return PairCurve.both_directions(one, two)
+        others = (1 << self.each) - 2
+        return response_curve(self._truth, self._lie, others * self._lie)
 
     @property
     def guarantee(self) -> Guarantee:

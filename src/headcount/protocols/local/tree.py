@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,15 +52,15 @@ from headcount.core.postprocessing import monotone
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Holding, Task
-from headcount.core.tasks.distribution import Distribution
+from headcount.core.task import Holding
 from headcount.protocols import packed_bits
 from headcount.protocols.frequency_oracle import FrequencyOracle, Support
 from headcount.protocols.responses import lie_weight
 from headcount.protocols.sampled_groups import mean_margin
-from headcount.protocols.tree import Tree, TreeFit, checked_fanouts, shapes, some_edges
+from headcount.protocols.tree import Tree, TreeFit, shapes, some_edges
 from headcount.protocols.tree_error import ranked
 from headcount.protocols.tree_estimator import FittedTree
+from headcount.protocols.tree_protocol import TreeProtocol
 from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, uniform
 from headcount.randomness.totals import binomial, groups
 
@@ -392,24 +392,11 @@ def _best(cells: int, support: Support) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class LocalTree(FrequencyOracle):
+class LocalTree(TreeProtocol, FrequencyOracle):
     name = "local.tree"
-    tasks: ClassVar[tuple[type[Task], ...]] = (Distribution,)
 
-    task: Distribution
-    # The number of children of each node, from the root down: "4,4,4,4,4".
-    fanouts: str | None = None
-
-    def check_options(self) -> None:
-        if self.fanouts is not None:
-            _ = checked_fanouts(self.fanouts, self.task.cells)
-
-    @cached_property
-    def tree(self) -> Tree:
-        cells = self.task.cells
-        if self.fanouts is not None:
-            return Tree(checked_fanouts(self.fanouts, cells))
-        return Tree(_best(cells, self.support))
+    def best_fanouts(self) -> tuple[int, ...]:
+        return _best(self.task.cells, self.support)
 
     @cached_property
     def weights(self) -> tuple[int, int]:

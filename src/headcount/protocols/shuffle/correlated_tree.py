@@ -31,7 +31,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,14 +45,14 @@ from headcount.core.messages import Alphabet
 from headcount.core.promise import promise
 from headcount.core.source import Source
 from headcount.core.tally import Tally
-from headcount.core.task import Holding, Task
-from headcount.core.tasks.distribution import Distribution
+from headcount.core.task import Holding
 from headcount.protocols.correlated_noise import CorrelatedNoise, cheapest_flood
 from headcount.protocols.correlated_protocol import CorrelatedProtocol, NoiseFamily
 from headcount.protocols.shuffle.correlated_histogram import HistogramRandomizer
-from headcount.protocols.tree import Tree, checked_fanouts
+from headcount.protocols.tree import Tree
 from headcount.protocols.tree_error import GeometricNoise, TreeNoise
 from headcount.protocols.tree_estimator import TreeEstimator, best_pure_fanouts
+from headcount.protocols.tree_protocol import TreeProtocol
 
 # Randomizer -----------------------------------------------------------------------------------
 
@@ -129,26 +129,12 @@ def _calibrate(honest: int, budget: Budget, epsilon1: float, levels: int) -> Cor
 
 
 @dataclass(frozen=True)
-class CorrelatedTree(CorrelatedProtocol[CorrelatedNoise]):
+class CorrelatedTree(TreeProtocol, CorrelatedProtocol[CorrelatedNoise]):
     name = "shuffle.correlated-tree"
     trust = Trust.SHUFFLE
-    tasks: ClassVar[tuple[type[Task], ...]] = (Distribution,)
 
-    task: Distribution
-    # The number of children of each node, from the root down: "16,8,8".
-    fanouts: str | None = None
-
-    def check_options(self) -> None:
-        super().check_options()
-        if self.fanouts is not None:
-            _ = checked_fanouts(self.fanouts, self.task.cells)
-
-    @cached_property
-    def tree(self) -> Tree:
-        cells = self.task.cells
-        if self.fanouts is not None:
-            return Tree(checked_fanouts(self.fanouts, cells))
-        return Tree(best_pure_fanouts(cells, self.budget.epsilon))
+    def best_fanouts(self) -> tuple[int, ...]:
+        return best_pure_fanouts(self.task.cells, self.budget.epsilon)
 
     @property
     def family(self) -> NoiseFamily[CorrelatedNoise]:

@@ -35,28 +35,22 @@ from headcount.accounting.moved_pairs import boxes_curve
 from headcount.core.budget import Budget, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.cached import cached_property
-from headcount.core.errors import Infeasible
-from headcount.core.estimate import Answer
-from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
-from headcount.core.influence import Shifts
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import check_curve, promise
 from headcount.core.protocol import Protocol
 from headcount.core.randomizer import MOST_BUNDLES, RARE, BundleLaw
 from headcount.core.source import Source
-from headcount.core.table import short
-from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.boxes import Boxes, box_counts, ticks_of
-from headcount.protocols.shuffle.fake_users import PoissonError, PoissonRandomizer
+from headcount.protocols.shuffle.fake_users import (
+    GRAIN,
+    MOST_NOISE,
+    NoisyTotals,
+    PoissonRandomizer,
+    noise_per_cell,
+)
 from headcount.randomness.draws import uniform
-from headcount.randomness.totals import poisson
-
-_GRAIN = 1 << 16  # μ is a multiple of 1/_GRAIN
-_MOST_NOISE = 10**8  # the largest expected number of noise messages per box
-_MOST_MESSAGES = 2.0**20  # the largest expected number of noise messages per person
-
 
 # Randomizer -----------------------------------------------------------------------------------
 
@@ -116,31 +110,17 @@ class TickRandomizer(PoissonRandomizer):
 
 
 @dataclass(frozen=True)
-class NoisyBoxes(Estimator):
+class NoisyBoxes(NoisyTotals):
     """Subtracts the mean of the noise from the number of messages of every box."""
 
     task: Boxes
-    noise: Fraction  # μ/h
 
     @property
     def tally_size(self) -> int:
         return len(self.task.labels)
 
-    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        ticked = box_counts(held.values, self.tally_size, held.counts)
-        return ticked + poisson(source, self.noise * held.users, self.tally_size)
-
-    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        return tally.counts - float(self.noise * tally.users)
-
-    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return Shifts(most=1.0, least=0.0, person=-float(self.noise))
-
-    def standard_error(self, users: int, held: Holding | None) -> float:
-        return PoissonError(self.noise * users).standard_error
-
-    def error_law(self, users: int, unbiased: Answer) -> PoissonError:
-        return PoissonError(self.noise * users)
+    def totals(self, held: Holding) -> NDArray[np.int64]:
+        return box_counts(held.values, self.tally_size, held.counts)
 
 
 # Calibration and privacy ----------------------------------------------------------------------
@@ -151,13 +131,11 @@ def _least_noise(budget: Budget, boxes: int, ticks: int) -> Fraction | None:
     """A mean μ whose δ is within the budget. None if there is no such mean."""
 
     def delta_at(noise: int) -> float:
-        return boxes_curve(laws.poisson(Fraction(noise, _GRAIN)), boxes, ticks).delta(
-            budget.epsilon
-        )
+        return boxes_curve(laws.poisson(Fraction(noise, GRAIN)), boxes, ticks).delta(budget.epsilon)
 
     allowed = budget.delta * (1 - RESERVED)
-    noise = near_least_private(delta_at, allowed, start=_GRAIN, stop=_MOST_NOISE * _GRAIN)
-    return None if noise is None else Fraction(noise, _GRAIN)
+    noise = near_least_private(delta_at, allowed, start=GRAIN, stop=MOST_NOISE * GRAIN)
+    return None if noise is None else Fraction(noise, GRAIN)
 
 
 @dataclass(frozen=True)
@@ -175,26 +153,8 @@ class FakeUserBoxes(Protocol):
     @cached_property
     def noise(self) -> Fraction:
         """The expected noise μ per box."""
-        boxes, honest = len(self.task.labels), self.crowd.honest
-        setting = f"epsilon={short(self.budget.epsilon)}, delta={short(self.budget.delta)}"
-        if self.budget.delta == 0:
-            raise Infeasible(
-                f"{self.name} needs delta above 0: it may happen that nobody sends noise",
-                nearest={"delta": 1e-9},
-            )
-        noise = _least_noise(self.budget, boxes, self.task.at_most)
-        if noise is None:
-            raise Infeasible(
-                f"{self.name} needs more than {_MOST_NOISE} messages per box for {setting}"
-            )
-        if boxes * noise > _MOST_MESSAGES * honest:
-            raise Infeasible(
-                f"{self.name} needs {short(float(boxes * noise / honest), 3)} messages per person "
-                f"for {setting} with {honest} honest people, but at most {_MOST_MESSAGES:.0f} are "
-                "allowed",
-                nearest={"honest": math.ceil(boxes * noise / int(_MOST_MESSAGES))},
-            )
-        return noise
+        boxes, ticks = len(self.task.labels), self.task.at_most
+        return noise_per_cell(self, boxes, lambda budget: _least_noise(budget, boxes, ticks))
 
     @cached_property
     def randomizer(self) -> TickRandomizer:

@@ -17,7 +17,8 @@ Messages    1 + dμ/h messages on average, each with a bucket. Their number does
 """
 
 import math
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -60,8 +61,8 @@ from headcount.randomness.shares import poisson_share
 from headcount.randomness.table import ThresholdTable
 from headcount.randomness.totals import poisson
 
-_GRAIN = 1 << 16  # μ is a multiple of 1/_GRAIN
-_MOST_NOISE = 10**8  # the largest expected number of noise messages per bucket
+GRAIN = 1 << 16  # μ is a multiple of 1/GRAIN
+MOST_NOISE = 10**8  # the largest expected number of noise messages per bucket
 _MOST_MESSAGES = 2.0**20  # the largest expected number of noise messages per person
 
 
@@ -182,6 +183,34 @@ class PoissonError:
 
 
 @dataclass(frozen=True)
+class NoisyTotals(Estimator):
+    """Subtracts the mean of the noise from the number of messages of every cell. People may be in
+    several cells, so the total of all cells is not known.
+    """
+
+    noise: Fraction  # μ/h
+
+    @abstractmethod
+    def totals(self, held: Holding) -> NDArray[np.int64]:
+        """The true number of people in each cell."""
+
+    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
+        return self.totals(held) + poisson(source, self.noise * held.users, self.tally_size)
+
+    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
+        return tally.counts - float(self.noise * tally.users)
+
+    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
+        return Shifts(most=1.0, least=0.0, person=-float(self.noise))
+
+    def standard_error(self, users: int, held: Holding | None) -> float:
+        return PoissonError(self.noise * users).standard_error
+
+    def error_law(self, users: int, unbiased: Answer) -> PoissonError:
+        return PoissonError(self.noise * users)
+
+
+@dataclass(frozen=True)
 class NoisyBuckets(Estimator):
     """Subtracts the mean number of messages over all buckets from the number of messages in each
     bucket, and adds n/d.
@@ -223,15 +252,15 @@ def least_noise(budget: Budget, calibration: Calibration) -> Fraction | None:
     allowed = budget.delta * (1 - RESERVED)
 
     def delta_at(noise: int) -> float:
-        return noise_curve(Fraction(noise, _GRAIN)).delta(budget.epsilon)
+        return noise_curve(Fraction(noise, GRAIN)).delta(budget.epsilon)
 
     if calibration == "paper":
-        noise = math.ceil(32 / budget.epsilon**2 * math.log(2 / budget.delta) * _GRAIN)
-        within = noise <= _MOST_NOISE * _GRAIN and delta_at(noise) <= allowed
-        return Fraction(noise, _GRAIN) if within else None
+        noise = math.ceil(32 / budget.epsilon**2 * math.log(2 / budget.delta) * GRAIN)
+        within = noise <= MOST_NOISE * GRAIN and delta_at(noise) <= allowed
+        return Fraction(noise, GRAIN) if within else None
     # A larger μ is more private, because it means additional, independent Poisson noise.
-    least = least_private(delta_at, allowed, start=1, stop=_MOST_NOISE * _GRAIN, steps=1)
-    return None if least is None else Fraction(least, _GRAIN)
+    least = least_private(delta_at, allowed, start=1, stop=MOST_NOISE * GRAIN, steps=1)
+    return None if least is None else Fraction(least, GRAIN)
 
 
 @lru_cache(maxsize=1024)
@@ -246,17 +275,24 @@ def least_joint_noise(budget: Budget, pairs: int) -> Fraction | None:
         return None
 
     def delta_at(noise: int) -> float:
-        return moved_curve(laws.poisson(Fraction(noise, _GRAIN)), pairs).delta(budget.epsilon)
+        return moved_curve(laws.poisson(Fraction(noise, GRAIN)), pairs).delta(budget.epsilon)
 
     # More pairs need more noise, and more noise is more private. So the search begins at the noise
     # for one pair less.
-    allowed, start = budget.delta * (1 - RESERVED), int(fewer * _GRAIN)
-    noise = near_least_private(delta_at, allowed, start=start, stop=_MOST_NOISE * _GRAIN)
-    return None if noise is None else Fraction(noise, _GRAIN)
+    allowed, start = budget.delta * (1 - RESERVED), int(fewer * GRAIN)
+    noise = near_least_private(delta_at, allowed, start=start, stop=MOST_NOISE * GRAIN)
+    return None if noise is None else Fraction(noise, GRAIN)
 
 
 def joint_noise(protocol: Protocol, pairs: int, cells: int) -> Fraction:
-    """The expected noise μ per cell if a person changes this many pairs of cells at once.
+    """The expected noise μ per cell if a person changes this many pairs of cells at once."""
+    return noise_per_cell(protocol, cells, lambda budget: least_joint_noise(budget, pairs))
+
+
+def noise_per_cell(
+    protocol: Protocol, cells: int, least: Callable[[Budget], Fraction | None]
+) -> Fraction:
+    """The expected noise μ per cell, where `least` is the least noise for a budget.
 
     A budget that cannot be met is refused, and so is a crowd in which each person would send too
     many messages.
@@ -268,9 +304,9 @@ def joint_noise(protocol: Protocol, pairs: int, cells: int) -> Fraction:
             f"{name} needs delta above 0: it may happen that nobody sends noise",
             nearest={"delta": 1e-9},
         )
-    noise = least_joint_noise(budget, pairs)
+    noise = least(budget)
     if noise is None:
-        raise Infeasible(f"{name} needs more than {_MOST_NOISE} messages per cell for {setting}")
+        raise Infeasible(f"{name} needs more than {MOST_NOISE} messages per cell for {setting}")
     if cells * noise > _MOST_MESSAGES * honest:
         raise Infeasible(
             f"{name} needs {short(float(cells * noise / honest), 3)} messages per person for "
@@ -304,7 +340,7 @@ class FakeUsers(Protocol):
             raise Infeasible(
                 f"the paper's noise for {self.name} does not keep {setting}; the exact noise does"
                 if self.calibration == "paper"
-                else f"{self.name} needs more than {_MOST_NOISE} messages per bucket for {setting}"
+                else f"{self.name} needs more than {MOST_NOISE} messages per bucket for {setting}"
             )
         noise_messages = self._cells_for(self.crowd.users) * noise
         if noise_messages > _MOST_MESSAGES * self.crowd.honest:

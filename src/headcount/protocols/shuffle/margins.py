@@ -32,19 +32,12 @@ from headcount.accounting import laws
 from headcount.accounting.moved_pairs import moved_curve
 from headcount.core.budget import Trust
 from headcount.core.cached import cached_property
-from headcount.core.estimate import Answer
-from headcount.core.estimator import Estimator
 from headcount.core.guarantee import Guarantee, NearCurve, PrivacyCurve
-from headcount.core.influence import Shifts
-from headcount.core.messages import Alphabet
 from headcount.core.promise import check_curve, promise
 from headcount.core.protocol import Protocol
-from headcount.core.source import Source
-from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.margins import Margins
-from headcount.protocols.shuffle.fake_users import BucketRandomizer, PoissonError, joint_noise
-from headcount.randomness.totals import poisson
+from headcount.protocols.shuffle.fake_users import BucketRandomizer, NoisyTotals, joint_noise
 
 _PAIRS = 2  # a person who moves changes a pair of rows and a pair of columns
 
@@ -80,31 +73,17 @@ class MarginsRandomizer(BucketRandomizer):
 
 
 @dataclass(frozen=True)
-class NoisyMargins(Estimator):
+class NoisyMargins(NoisyTotals):
     """Subtracts the mean of the noise from the number of messages of every row and column."""
 
     task: Margins
-    noise: Fraction  # μ/h
 
     @property
     def tally_size(self) -> int:
         return sum(self.task.shape)
 
-    def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        noise = poisson(source, self.noise * held.users, self.tally_size)
-        return self.task.totals(held.counts) + noise
-
-    def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
-        return tally.counts - float(self.noise * tally.users)
-
-    def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return Shifts(most=1.0, least=0.0, person=-float(self.noise))
-
-    def standard_error(self, users: int, held: Holding | None) -> float:
-        return PoissonError(self.noise * users).standard_error
-
-    def error_law(self, users: int, unbiased: Answer) -> PoissonError:
-        return PoissonError(self.noise * users)
+    def totals(self, held: Holding) -> NDArray[np.int64]:
+        return self.task.totals(held.counts)
 
 
 # Calibration and privacy ----------------------------------------------------------------------

@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,24 +52,23 @@ from headcount.core.influence import Shifts
 from headcount.core.limits import Limits
 from headcount.core.messages import Alphabet, Messages
 from headcount.core.promise import check_curve, promise
-from headcount.core.protocol import Protocol
 from headcount.core.randomizer import BundleLaw, Randomizer
 from headcount.core.shuffler import Shuffler
 from headcount.core.source import Source
 from headcount.core.table import short
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
-from headcount.core.tasks.distribution import Distribution
 from headcount.protocols.dummies import BucketDummies, DummyShuffler
 from headcount.protocols.shuffle.fake_users import BucketRandomizer, joint_noise, least_joint_noise
 from headcount.protocols.shuffle.noisy_shuffler import SHUFFLER_KNOWS
-from headcount.protocols.tree import Tree, best_fanouts, checked_fanouts, shapes
+from headcount.protocols.tree import Tree, best_fanouts, shapes
 from headcount.protocols.tree_error import (
     PoissonNoise,
     TreeNoise,
     TruncatedNoise,
 )
 from headcount.protocols.tree_estimator import TreeEstimator, best_pure_fanouts
+from headcount.protocols.tree_protocol import TreeProtocol
 from headcount.randomness.totals import poisson
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -179,14 +178,10 @@ def _best_with_fake_users(cells: int, budget: Budget) -> tuple[int, ...] | None:
 
 
 @dataclass(frozen=True)
-class ShuffledTree(Protocol):
+class ShuffledTree(TreeProtocol):
     name = "shuffle.tree"
     trust = Trust.SHUFFLE
-    tasks: ClassVar[tuple[type[Task], ...]] = (Distribution,)
 
-    task: Distribution
-    # The number of children of each node, from the root down: "16,8,8".
-    fanouts: str | None = None
     # Who adds the noise: people, as if there were fake users, or the shuffler.
     noise: Literal["fake-users", "shuffler"] = "fake-users"
 
@@ -218,8 +213,7 @@ class ShuffledTree(Protocol):
 
     def check_options(self) -> None:
         checks.choice("noise", self.noise, ("fake-users", "shuffler"))
-        if self.fanouts is not None:
-            _ = checked_fanouts(self.fanouts, self.task.cells)
+        super().check_options()
         if self.budget.delta == 0:
             raise Infeasible(
                 f"{self.name} needs delta above 0: noise messages can only be added",
@@ -230,15 +224,12 @@ class ShuffledTree(Protocol):
     def by_shuffler(self) -> bool:
         return self.noise == "shuffler"
 
-    @cached_property
-    def tree(self) -> Tree:
+    def best_fanouts(self) -> tuple[int, ...]:
         cells, budget = self.task.cells, self.budget
-        if self.fanouts is not None:
-            return Tree(checked_fanouts(self.fanouts, cells))
         if self.by_shuffler:
-            return Tree(best_pure_fanouts(cells, budget.epsilon))
+            return best_pure_fanouts(cells, budget.epsilon)
         # If no noise is enough for one level, none is for more. `noise_per_node` then refuses.
-        return Tree(_best_with_fake_users(cells, budget) or (cells,))
+        return _best_with_fake_users(cells, budget) or (cells,)
 
     @cached_property
     def noise_per_node(self) -> Fraction:
