@@ -120,7 +120,7 @@ class Flips:
         self.all_frequencies = count == self.period // 2
         angles: Reals = 2 * math.pi / self.period * np.arange(count + 1.0)
         self.s = theta + 1j * angles
-        self.up, self.down = self._logs(theta, angles), self._logs(-theta, -angles)
+        self.up, self.down = self._logs(theta, angles)
         every = (self.up, self.down, self.s)
         self.parts = tuple(one.real for one in every), tuple(one.imag for one in every)
         self.largest = tuple(float(np.abs(one).max()) for one in every)
@@ -155,10 +155,14 @@ class Flips:
         return math.log1p(self.lie * math.expm1(tilt))
 
     def _logs(self, tilt: float, angles: Reals) -> NDArray[np.complex128]:
-        """The logarithms ln a(θ + iu) = ln a(θ) + ln(1 + p(e^{iu} − 1)) for all angles u."""
-        p = self._tilted(tilt)
-        log, phase = polar(-2 * p * np.sin(angles / 2) ** 2, p * np.sin(angles))
-        return self._log(tilt) + log + 1j * phase
+        """Two rows: the logarithms ln a(θ + iu) = ln a(θ) + ln(1 + p(e^{iu} − 1)) for all angles u,
+        and the same for −θ and −u.
+        """
+        tilts = (tilt, -tilt)
+        p = np.array([[self._tilted(one)] for one in tilts])
+        sines = np.sin(angles)
+        log, phase = polar(-2 * p * np.sin(angles / 2) ** 2, p * np.stack([sines, -sines]))
+        return np.array([[self._log(one)] for one in tilts]) + log + 1j * phase
 
     def _rates(self, tilt: float) -> tuple[float, float, float]:
         """Three growth rates at a tilt θ, with t near the largest g(t).
@@ -169,11 +173,8 @@ class Flips:
         victim's bits are changed.
         """
         zero, one = self.tilted_up, 1 - self.tilted_down
-        return (
-            self._log(tilt) - tilt * zero,
-            self._log(-tilt) + tilt * (1 - one),
-            self._log(-tilt) + tilt * (1 - (zero + one) / 2),
-        )
+        up, down = self._log(tilt), self._log(-tilt)
+        return up - tilt * zero, down + tilt * (1 - one), down + tilt * (1 - (zero + one) / 2)
 
     def edge(self) -> float:
         """δ if everybody else holds the same value."""

@@ -185,7 +185,8 @@ class MovedLaw:
         shrink = (1 - self._slack) * (1 - rounding) * (1 - 4 * blur)
         lower = np.add.reduceat(other, starts) * max(0.0, shrink)
         excess = upper - lower * np.exp(np.minimum((first + filled) * step, 700.0))
-        above = np.clip(excess / -math.expm1(-step) * (1 + 8 * ROUNDING), 0.0, upper)
+        above = np.maximum(excess / -math.expm1(-step) * (1 + 8 * ROUNDING), 0.0)
+        above = np.minimum(above, upper)
         split = np.zeros(last - first + 2)
         split[filled] = upper - above
         split[filled + 1] += above
@@ -310,11 +311,14 @@ class Products:
 
         The transforms are conjugated, and weighted for a sum over half of the frequencies.
         """
-        size, start = self.plan.size, self.plan.start
-        excess = np.arange(start, start + size) * self.plan.step - epsilons[:, None]
+        size, start, step = self.plan.size, self.plan.start, self.plan.step
+        # K is 0 below ε.
+        first = min(max(0, math.floor(epsilons.min() / step) - start - 1), size)
+        excess = np.arange(start + first, start + size) * step - epsilons[:, None]
         blur = 8 * ROUNDING * (np.abs(epsilons)[:, None] + np.abs(excess))
         excess = np.maximum(excess + blur, 0.0)
-        kernels = np.exp(-self.plan.tilt * excess) * -np.expm1(-excess)
+        kernels = np.zeros((len(epsilons), size))
+        kernels[:, first:] = np.exp(-self.plan.tilt * excess) * -np.expm1(-excess)
         weights = np.full(size // 2 + 1, 2.0 / size)
         weights[0] = 1.0 / size
         if size % 2 == 0:
