@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from browsing import chromium
 from guide_pages import embedded, opened, shown_number
-
-DEVIATIONS = 5  # a normal variable is farther from its mean less than once in a million draws
+from guide_widgets import DEVIATIONS, near, numbers_in, reading, to, widget
 
 
 @pytest.fixture(scope="module")
@@ -23,32 +22,6 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def data() -> Any:
     return embedded()
-
-
-def widget(page: Page, name: str) -> Locator:
-    return page.locator(f'[data-widget="{name}"]')
-
-
-def reading(place: Locator, name: str) -> str:
-    """One of the named numbers of a widget."""
-    return place.locator(f'.readings div:has(dt:text-is("{name}")) dd').inner_text()
-
-
-def numbers_in(text: str) -> list[float]:
-    return [float(one.replace(",", "")) for one in re.findall(r"\d[\d,]*\.?\d*", text)]
-
-
-def to(slider: Locator, at: int) -> None:
-    """Move a slider with the keyboard alone."""
-    slider.focus()
-    slider.press("Home")
-    for _ in range(at):
-        slider.press("ArrowRight")
-
-
-def near(count: float, trials: int, chance: float) -> bool:
-    spread = math.sqrt(trials * chance * (1 - chance))
-    return abs(count - trials * chance) <= DEVIATIONS * spread
 
 
 # Part 1 -------------------------------------------------------------------------------------------

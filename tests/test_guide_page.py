@@ -3,6 +3,7 @@
 import gzip
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -12,6 +13,7 @@ from guide_pages import DESKTOP, PHONE, opened
 from headcount.guide.files import FOLDER
 
 MOST_BYTES = 400_000
+PARTS = Path(__file__).parents[1] / "browser/guide/parts"
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +41,14 @@ def test_page_has_a_strict_policy_and_nothing_inline() -> None:
         (True, False),
         (False, True),
     ]
+
+
+def test_parts_are_numbered_without_gaps() -> None:
+    names = [path.stem for path in sorted(PARTS.iterdir())]
+    assert [int(name[:2]) for name in names] == list(range(1, 13))
+    page = (FOLDER / "index.html").read_text()
+    shown = re.findall(r'<section class="part" id="([a-z]+)" aria-labelledby="part-(\d+)"', page)
+    assert [f"{int(number):02}-{part}" for part, number in shown] == names
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

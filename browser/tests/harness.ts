@@ -2,8 +2,8 @@
 
 import { KEM_DHKEM_X25519_HKDF_SHA256, type KEM, type KEMFactory } from "hpke";
 
-import { bestEvent } from "../guide/auditing.js";
-import { laplace } from "../guide/doubles.js";
+import { bestEvent } from "../guide/models/auditing.js";
+import { laplace } from "../guide/models/doubles.js";
 import { boundIn } from "../pages/numbers.js";
 import { fromHex, joined, bytesOf, toHex } from "../src/bytes.js";
 import { surveyOf } from "../src/document.js";
@@ -139,8 +139,8 @@ export function chosenEvent(learned: Listed[], tried: Listed[], delta: number) {
 
 type Listed = readonly (readonly [output: number, count: number])[];
 
-export { leastEpsilon, lowerChance, lowerEpsilon, measured, smallestResponse, upperChance } from "../guide/auditing.js";
-export { reachable } from "../guide/doubles.js";
+export { leastEpsilon, lowerChance, lowerEpsilon, measured, smallestResponse, upperChance } from "../guide/models/auditing.js";
+export { reachable } from "../guide/models/doubles.js";
 
 /** Laplace noise of the guide, from these random bytes. */
 export function laplaceOf(random: string): number {

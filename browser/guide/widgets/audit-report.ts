@@ -10,7 +10,7 @@ import {
   type Event,
   type Measured,
   type Sides,
-} from "../auditing.js";
+} from "../models/auditing.js";
 import type { Spec } from "../charts/chart.js";
 import { bound, percent, places, short } from "../charts/numbers.js";
 import { data } from "../data.js";

@@ -4,7 +4,7 @@ import { exactly } from "../../src/fractions.js";
 import { twoSided } from "../../src/noise.js";
 import { Table, WHOLE } from "../../src/random.js";
 import { short } from "../charts/numbers.js";
-import { leastEpsilon } from "../auditing.js";
+import { leastEpsilon } from "../models/auditing.js";
 import { source } from "../source.js";
 
 export type Side = 0 | 1;

@@ -5,7 +5,7 @@ import { Chart, type Spec } from "../charts/chart.js";
 import { places, short } from "../charts/numbers.js";
 import { axisOf } from "../charts/scale.js";
 import { data } from "../data.js";
-import { surveyFile } from "../survey-file.js";
+import { surveyFile } from "../models/survey-file.js";
 import { button, buttons, choice, fresh, result, slider } from "./controls.js";
 
 const { planning: given } = data;

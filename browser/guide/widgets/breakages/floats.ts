@@ -4,7 +4,7 @@ import { h } from "../../../pages/dom.js";
 import { NegativeBinomial } from "../../../src/noise.js";
 import { short } from "../../charts/numbers.js";
 import { data } from "../../data.js";
-import { laplace, reachable } from "../../doubles.js";
+import { laplace, reachable } from "../../models/doubles.js";
 import { source } from "../../source.js";
 import { button, buttons, choice, readings, result, slider } from "../controls.js";
 import { library } from "./panel.js";

@@ -1,6 +1,6 @@
 // Laplace noise in double precision, as a textbook draws it, and which outputs it can give.
 
-import type { Source } from "../src/random.js";
+import type { Source } from "../../src/random.js";
 
 const UNITS = 2 ** 53;
 
