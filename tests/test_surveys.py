@@ -11,7 +11,7 @@ from headcount.core.messages import Batch, Messages
 from headcount.survey.design import Ask, Design
 from headcount.survey.questions import Choice, Number, Several, YesNo
 from headcount.survey.response import Response
-from headcount.survey.sampled import of_crowd
+from headcount.survey.sampled import SampledError, of_crowd, share_left_out
 from headcount.survey.split import design
 from headcount.survey.survey import Survey
 
@@ -229,6 +229,39 @@ def test_who_was_asked_is_part_of_the_error() -> None:
     assert float(estimate.standard_error) > 10 * float(some.standard_error)
     assert 0.7 < float(np.mean(squares)) < 1.2
     assert covered >= 370
+
+
+def chance_outside(asked: int, users: int, margin: float) -> float:
+    """The exact probability that shares below edges, among people drawn without replacement, differ
+    from those in the crowd by more than `margin` at some edge. All people hold different values.
+    """
+    drawn = np.arange(asked + 1)
+    chances = np.zeros(asked + 1)
+    chances[0] = 1
+    for below in range(1, users + 1):
+        taken = chances * (asked - drawn) / (users - below + 1)
+        chances = chances - taken
+        chances[1:] += taken[:-1]
+        chances[np.abs(drawn / asked - below / users) > margin + 1e-12] = 0
+    return 1 - float(chances.sum())
+
+
+def test_bands_hold_whoever_was_asked() -> None:
+    class Silent:
+        def band_margins(self, confidence: float) -> tuple[float, float]:
+            return 0.0, 0.0
+
+    for users in (2, 5, 24, 54, 150, 400):
+        for asked in sorted({1, users // 8, users // 3, users // 2, users - 1} - {0}):
+            left_out = share_left_out(asked, users)
+            law = SampledError(Silent(), 1, 0, left_out, 0, 1)
+            for confidence in (0.6, 0.9, 0.95, 0.999):
+                [margin, same] = law.band_margins(confidence)
+                assert margin == same
+                assert chance_outside(asked, users, float(margin)) <= (1 - confidence) / 2 + 1e-12
+                if asked == users // 2 > 50:  # a smaller margin would not do
+                    chance = chance_outside(asked, users, 0.9 * float(margin))
+                    assert chance > (1 - confidence) / 2
 
 
 def test_one_ledger_entry_for_the_whole_survey(tmp_path: Any) -> None:

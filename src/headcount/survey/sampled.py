@@ -73,7 +73,8 @@ class SampledError:
     def band_margins(self, confidence: float) -> EdgeMargins:
         """One half of the error probability is for the noise, and the other half for who was asked.
         The latter error is bounded for all edges at once by the inequality of Dvoretzky, Kiefer,
-        Wolfowitz and Massart. The inequality also holds if people are drawn without replacement.
+        Wolfowitz and Massart. For people drawn without replacement, it compares those asked with
+        all others, as two samples (Wei and Dudley 2012).
         """
         half = (1 + confidence) / 2
         below, above = self.noise.band_margins(half)
