@@ -329,6 +329,18 @@ def test_what_delta_allows_is_not_held_against_a_mechanism() -> None:
     assert hc.audit(telling, [(0, 1)], claim=0.01, delta=0.25, **asked).refuted
 
 
+@pytest.mark.parametrize("kind", [list, tuple, np.array])
+def test_large_datasets_are_shown_on_one_line(kind: Any) -> None:
+    one, other = kind([1] + [0] * 999), kind([0] * 1000)
+    found = hc.audit(lambda held: int(sum(held) > 0), [(one, other)], claim=1, runs=1000)
+    assert "for [1, 999 × 0]" in str(found)
+    assert "for [1,000 × 0]" in str(found)
+    mixed = kind([0, 1] * 500)
+    found = hc.audit(lambda held: int(sum(held) > 0), [(mixed, other)], claim=1, runs=1000)
+    assert "for 1,000 values, " in str(found)
+    assert max(map(len, str(found).splitlines())) < 200
+
+
 def test_mechanisms_that_are_called_once_a_run_and_several_pairs() -> None:
     source = np.random.default_rng(9)
 

@@ -12,6 +12,7 @@ events look better. The module `power` computes the smallest violations that an 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from headcount.randomness.sources import SecureSource
 
 FIRST_RUNS = 500
 MOST_RUNS = 10**9
+_MOST_SHOWN = 20  # values of a dataset, or runs of equal values
 _AT_ONCE = 1 << 17  # the number of runs on each side that are made at a time
 _LEARNED = 1 << 18  # an event is chosen from at most this many runs on each side
 
@@ -88,8 +90,8 @@ class Audit:
         }[self.verdict]
         notes = [
             f"event: {self.event}",
-            f"seen with a chance of {short(self.chance, 4)} for {self.dataset!r}",
-            f"and of {short(self.other_chance, 4)} for {self.neighbor!r}",
+            f"seen with a chance of {short(self.chance, 4)} for {_shown(self.dataset)}",
+            f"and of {short(self.other_chance, 4)} for {_shown(self.neighbor)}",
         ]
         if self.claim is not None and not self.refuted:
             notes += self._surely_found
@@ -185,6 +187,17 @@ def audit(
     pairs = _pairs(datasets, listed=listed)
     with sampler(mechanism, parallel=parallel) as both:
         return _audited(both, pairs, claim, delta, runs, confidence, progress)
+
+
+def _shown(dataset: Any) -> str:
+    """A dataset on one line. If it is long, equal values in a row are shown once: [1, 999 × 0]."""
+    if not _is_list(dataset) or len(dataset) <= _MOST_SHOWN:
+        return repr(dataset)
+    values = dataset.tolist() if isinstance(dataset, np.ndarray) else dataset
+    runs = [(value, len(list(equal))) for value, equal in groupby(map(repr, values))]
+    if len(runs) > _MOST_SHOWN:
+        return f"{len(dataset):,} values, {checks.shown(dataset)}"
+    return f"[{', '.join(f'{times:,} × {value}' if times > 1 else value for value, times in runs)}]"
 
 
 def _pairs(datasets: Any, *, listed: bool) -> list[tuple[Any, Any]]:
