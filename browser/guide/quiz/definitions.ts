@@ -210,7 +210,7 @@ export function delta(): Question {
           `change at most by the factor ${factor}.`,
         right: defines((made) => probabilityOfProof(made) <= size && probabilityBeyond(made, factor) <= size),
         why:
-          `δ is not the probability that the protection fails. Here is a randomizer that has this ε and this δ. ` +
+          `δ is not the probability that the answer becomes known. Here is a randomizer that has this ε and this δ. ` +
           `No message of it ever proves anything, and its odds always change by a little more than ${factor}.`,
         simulate: () =>
           proofsSeen(

@@ -137,7 +137,7 @@ def rounded(numbers: Iterable[float], digits: int = 7) -> list[float]:
 
 def numbers() -> dict[str, Any]:
     places = (np.arange(POINTS) + 0.5) / POINTS
-    example = hc.protocol("local.density-histogram", hc.Density(0, 1), hc.Budget(1), CROWD)
+    example: Any = hc.protocol("local.density-histogram", hc.Density(0, 1), hc.Budget(1), CROWD)
     return {
         "question": QUESTION,
         "low": LOW,
@@ -153,7 +153,7 @@ def numbers() -> dict[str, Any]:
         "sizes": SIZES,
         "smoothnesses": SMOOTHNESSES,
         # The noise of the library's own bins, against that of Laplace noise, at ε = 1.
-        "oracle_ratio": _variance_ratio(example),
+        "oracle": {"bins": example.inner.task.domain, "ratio": _variance_ratio(example)},
     }
 
 
