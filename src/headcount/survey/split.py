@@ -21,7 +21,7 @@ from headcount.core.budget import LEAST_DELTA, Budget, Crowd, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.errors import Infeasible, InvalidParameter, UnknownName
 from headcount.core.protocol import Protocol
-from headcount.core.table import short
+from headcount.core.table import counted, short
 from headcount.core.tasks.boxes import MOST_BOXES, Boxes
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.registry import protocol, protocol_class
@@ -241,7 +241,7 @@ def _joint_split(
     if high is None:
         raise Infeasible(
             f"the budget epsilon={short(budget.epsilon)}, delta={short(budget.delta)} is too "
-            f"small for {len(offers)} questions",
+            f"small for {counted(sum(len(offer.asks) for offer in offers), 'question')}",
             nearest={"delta": 10 * budget.delta},
         )
     best = high if low == high else float(brentq(excess, low, high, xtol=_CLOSE, rtol=1e-12))
