@@ -59,8 +59,9 @@ class Candidate:
     edges between cells. A person's bundle has a fixed number of slots, each for one message or
     dummy. `sealed_bytes` is the size of the bundle in bytes if each message is sealed (encrypted).
     `slots` and `sealed_bytes` are None if no bundle fits the budget. `influence` is None if the
-    protocol does not state it. `shuffler_duties` is None if there is no shuffler. `seconds` is about how long one core takes to make and count everybody's messages. It
-    is 0 if there are none, or if their tally can be drawn in a single step.
+    protocol does not state it. `shuffler_duties` is None if there is no shuffler. `seconds` is
+    about how long one core takes to make and count everybody's messages. It is 0 if there are none,
+    or if their tally can be drawn in a single step.
     """
 
     protocol: str

@@ -80,7 +80,8 @@ def design(
 ) -> Design:
     """The releases for these questions. Raises `Infeasible` if the budget cannot be met.
 
-    `tables` has pairs of ids of questions. The two-way table of each pair is one more release.
+    `tables` has pairs of ids of questions. The two-way table of each pair is
+    released in addition to the answers.
     """
     checks.choice("noise", noise, ("people", "shuffler"))
     if not asks:
@@ -112,7 +113,9 @@ def _tables(asks: Sequence[Ask], tables: Sequence[tuple[str, str]]) -> tuple[Ask
     known = {ask.id: ask for ask in asks}
     for name in (name for pair in tables for name in pair):
         if name not in known:
-            raise UnknownName(f"a table must be of {', '.join(known)}, got {name!r}")
+            raise UnknownName(
+                f"a question of a table must be one of {', '.join(known)}, got {name!r}"
+            )
     return tuple(AskedTable(known[rows], known[columns]) for rows, columns in tables)
 
 
