@@ -94,8 +94,8 @@ class AnswerOptions:
             (f"--out {self.out}", self.drawn, ("table", "density", *_SPREAD)),
         ):
             if present and task.name not in kinds:
-                wanted = " or ".join(kinds)
-                raise InvalidParameter(f"{flag} must come with a {wanted}, got a {task.name}")
+                wanted, given = checks.a_task(" or ".join(kinds)), checks.a_task(task.name)
+                raise InvalidParameter(f"{flag} must come with {wanted}, got {given}")
         if self.out is not None:
             from headcount.plot import results
 

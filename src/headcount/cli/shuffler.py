@@ -189,7 +189,7 @@ def extend(
 @ungrouped
 def destroy(
     survey: OneSurvey,
-    yes: Annotated[bool, typer.Option("--yes", help="Confirm that all responses are lost.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm that all responses will be lost.")],
     store: Place = STORE,
 ) -> None:
     """Delete all responses of an open survey."""
