@@ -56,14 +56,14 @@ include the price of both. Whatever Headcount is compared with is called the pee
 - *simulate*: a tally that is drawn without making messages, compared with a tally of messages.
 - *durable responses*: sealed responses of 8 messages over real HTTP, each answered with 201 when it
   is on the disk. The peer is a bare Starlette application on the same server. It writes the same
-  rows to SQLite, also in groups, and checks nothing. Both took turns.
+  rows to SQLite, also in groups, and checks nothing. The two took turns.
 - *open and count*: new processes of the analyzer open sealed messages and count them. The peer only
   decrypts the same messages, in as many new processes.
 - *last of … responses to results*: a survey of 8 questions whose noise the shuffler adds, so that
   everybody sends 8 messages. The time includes closing, mixing, handing over, opening, counting and
-  estimating, in real processes on one machine. It is compared with a limit. So is the largest
-  memory of each service with its processes. If people add the noise, they send more messages, and
-  the time grows in proportion.
+  estimating, in real processes on one machine. It is compared with a limit. The
+  largest memory of each service with its processes is also compared with a limit. If people add the
+  noise, they send more messages, and the time grows in proportion.
 - *slow phone*: the page on which people answer, in Chromium. It emulates a network with 1.6 Mbit/s
   and a round trip of 150 ms, and a processor that is four times slower. The first question is shown
   after the page has checked the document and the person has agreed. The time that a person takes to

@@ -361,7 +361,7 @@ def test_plans_rank_the_cube_first(headcount: Headcount) -> None:
     assert document["chosen"] == CUBE
     refused = headcount("plan", "count", "--at-most", "2", "--users", "10", "--epsilon", "1")
     assert refused.status == 2
-    assert "--at-most must come with a boxes" in refused.err
+    assert "--at-most must come with boxes, got a count" in refused.err
 
 
 # Tables ------------------------------------------------------------------------------------------

@@ -483,7 +483,7 @@ def test_quantiles_by_group_from_the_command_line(headcount: Headcount) -> None:
     whole = headcount(*arguments.split(), "--task", "distribution", "--postprocess", "monotone")
     assert "post-processed: monotone" in whole.out
     for extra, said in (
-        ("--task median --at 0.5", "--at must come with a quantiles, got a median"),
+        ("--task median --at 0.5", "--at must come with quantiles, got a median"),
         ("--task count", "--low must come with a sum or mean"),
         ("--at 0.5 --postprocess clip", "clip must come with a count or"),
         ("--at half", "`at` must be a share like 10% or 0.1, got 'half'"),

@@ -303,3 +303,10 @@ def test_the_plan_says_how_many_questions_a_device_answers(epsilon: float, said:
     plan = Survey(questions, hc.Budget(epsilon), hc.Trust.LOCAL, 1000).plan()
     assert counted(plan.design) == plan.questions_each
     assert said in plan.sends
+
+
+def test_the_plan_of_one_question_speaks_of_one_question() -> None:
+    plan = Survey([YesNo("a", "?")], hc.Budget(1), hc.Trust.LOCAL, 1000).plan()
+    said = "Each device answers the question, and randomizes the answer before it is sent."
+    assert plan.sends == said
+    assert "1 questions" not in str(plan)

@@ -149,7 +149,7 @@ def test_settings_that_cannot_be_met_are_refused() -> None:
         made([median], 1.0, 1e-6, "shuffle", noise="shuffler")
     with pytest.raises(hc.InvalidParameter, match="must be in central trust"):
         made([Ask("q", hc.Count(), protocol="local.randomized-response")], 1.0)
-    with pytest.raises(hc.UnknownName, match="a table must be of"):
+    with pytest.raises(hc.UnknownName, match="a question of a table must be one of"):
         made(counts(2), 1.0, tables=[("q0", "q7")])
     with pytest.raises(hc.InvalidParameter, match="one choice each"):
         made([*counts(1), Ask("m", hc.Mean(0, 1))], 1.0, tables=[("q0", "m")])

@@ -1,4 +1,4 @@
-// Sealing: each message is encrypted by itself for the analyzer, with HPKE (RFC 9180) in base mode:
+// Sealing: each message is encrypted separately for the analyzer, with HPKE (RFC 9180) in base mode:
 // DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM. headcount.collect.sealing opens it.
 
 import {

@@ -64,7 +64,7 @@ _NEGLIGIBLE = 1e-40  # blocks of datasets with a smaller δ are not halved
 MOST_BITS = 2**20  # the largest number of bits that one person may hold
 _MOST_LOCAL = 300.0  # a larger ε₀ protects nobody, and e^(2ε₀) might overflow
 _LEAST_STEP = 1e-15  # the smallest step of a search near 0
-_LOOSE = 2.0**-40  # losses of a randomizer in floats may exceed ε₀ by this; δ allows for it
+_LOOSE = 2.0**-40  # if a randomizer is given in floats, losses may exceed ε₀ by this
 
 Classes = tuple[tuple[float, float, float], ...]
 
@@ -361,7 +361,7 @@ class Clones(Amplification):
 
 
 def clones_closed_form(honest: int, local_epsilon: float, delta: float) -> float:
-    """The ε that the clones' closed formula gives for δ. It holds for ε₀ ≤ ln(n/(16 ln(4/δ))).
+    """The ε that the closed form of the clones bound gives for δ, if ε₀ ≤ ln(n/(16 ln(4/δ))).
 
     ε = ln(1 + (e^ε₀−1)/(e^ε₀+1)·(8√(e^ε₀ ln(4/δ)/n) + 8e^ε₀/n)).
     """

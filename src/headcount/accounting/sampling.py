@@ -51,7 +51,8 @@ MOST_THRESHOLD = 300  # tables grow with the threshold; useful thresholds are be
 _MOST_COUNTS = 2**13  # the largest number of counts in a table
 _MOST_WORK = 10**7  # after this many cells of the table, `worst` returns an upper bound
 _CHORDS, _KNOTS = 192, 512  # the numbers of points of `_largest` and of `_knots`
-_CUT = TAIL * 2.0**-20  # the mass that one step may leave out; a δ of 1e-18 has nine correct digits
+# The mass that one step may leave out. Even a δ of 1e-18 then has nine correct digits.
+_CUT = TAIL * 2.0**-20
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]

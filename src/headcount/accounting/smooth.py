@@ -1,5 +1,9 @@
 """Smooth distributions, which papers use to prove that noise is private.
 
+The definition and the lemma for binomial noise are from Ghazi, Golowich, Kumar, Pagh, Velingker
+2021 (On the Power of Multiple Anonymous Messages). Balcer, Cheu 2020 use them for the zero-exact
+count.
+
 A law D on the integers is (ε, δ, k)-smooth if for every k' with 0 < |k'| ≤ k, the inequality
 P(Y)/P(Y + k') < e^{|k'|ε} holds with probability at least 1 − δ over Y ~ D. Let one person change
 an integer by at most 1. Then adding noise from an (ε, δ, 1)-smooth law is (ε, δ)-private. A proof
@@ -38,7 +42,7 @@ def smoothness_delta(law: Law, epsilon: float, distance: int = 1) -> float:
 def binomial_lemma(
     trials: int, gamma: float, alpha: float, distance: int = 1
 ) -> tuple[float, float]:
-    """The (ε, δ) with which Bin(trials, γ) is (ε, δ, distance)-smooth by the published lemma.
+    """The (ε, δ) with which Bin(trials, γ) is (ε, δ, distance)-smooth, by the lemma of Ghazi et al.
 
     For γ ≤ ½, α in [0, 1) and distance ≤ αγ·trials/2, the lemma gives ε = ln((1+α)/(1−α)) and
     δ = exp(−α²γ·trials/8) + exp(−α²γ·trials/(8+2α)).

@@ -292,7 +292,7 @@ def _plain(output: Any) -> Any:
 
 
 def _one_of(codes: Codes) -> str:
-    return f"one of {len(codes):,} values" if len(codes) > 1 else "one certain value"
+    return f"one of {len(codes):,} values" if len(codes) > 1 else "one particular value"
 
 
 def _numbers(codes: Codes) -> str:

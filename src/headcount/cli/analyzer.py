@@ -20,7 +20,7 @@ from headcount.collect.document import Document
 from headcount.collect.settings import AnalyzerSettings
 from headcount.collect.store import opened
 from headcount.core.errors import InvalidParameter, UnreadableData
-from headcount.core.table import Table, short
+from headcount.core.table import Table, counted_people, short
 from headcount.ledger.ledger import Ledger
 from headcount.plot import collected_page
 
@@ -208,7 +208,7 @@ def results(
 @ungrouped
 def destroy(
     folder: Folder,
-    yes: Annotated[bool, typer.Option("--yes", help="Confirm that the key is lost.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm that the key will be lost.")],
     store: OwnStore = None,
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="Destroy it even if surveys have no results yet.")
@@ -280,7 +280,7 @@ def results_table(found: dict[str, Any]) -> Table:
     return Table(
         ("question", "", "estimate", "95 % interval"),
         tuple(rows),
-        title=f"{found['title'] or found['survey'][:12]}: {found['people']:,} people",
+        title=f"{found['title'] or found['survey'][:12]}: {counted_people(found['people'])}",
         notes=(
             f"privacy of one person's whole response: epsilon {short(promised['epsilon'])}, "
             f"delta {short(promised['delta'])}",

@@ -94,8 +94,8 @@ class AnswerOptions:
             (f"--out {self.out}", self.drawn, ("table", "density", *_SPREAD)),
         ):
             if present and task.name not in kinds:
-                wanted = " or ".join(kinds)
-                raise InvalidParameter(f"{flag} must come with a {wanted}, got a {task.name}")
+                wanted, given = checks.a_task(" or ".join(kinds)), checks.a_task(task.name)
+                raise InvalidParameter(f"{flag} must come with {wanted}, got {given}")
         if self.out is not None:
             from headcount.plot import results
 
@@ -154,7 +154,7 @@ class Answer:
 
     @property
     def _interval(self) -> dict[str, Any]:
-        """Which interval is meant. If shares are shown, `--sampling` is for their intervals."""
+        """The kind of interval. If shares are shown, `--sampling` is for their intervals."""
         return {
             "confidence": checks.confidence(self.options.confidence),
             "sampling": self.options.sampling and not self.share_options.wanted,
@@ -222,7 +222,7 @@ class Answer:
         return f"{self.release.name}, {crowd}, {sent}{marked}"
 
     def _way(self) -> str:
-        """How the tally was made, in each group if the ways differ."""
+        """How the tally was made. All ways are named if they differ between groups."""
         estimates = [self.found] if isinstance(self.found, Estimate) else self.found.values()
         return f"how: {'; '.join(dict.fromkeys(one.way for one in estimates))}"
 

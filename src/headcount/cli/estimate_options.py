@@ -137,7 +137,7 @@ class DataOptions:
         if name not in (None, "histogram") or question.asks or self.column is None:
             raise InvalidParameter(
                 "--dictionary must come with --table, or with a histogram without --buckets, got "
-                f"{'another task' if name is None else f'a {name}'}"
+                f"{'another task' if name is None else checks.a_task(name)}"
             )
         return {"buckets": found.labels(self.column)}
 

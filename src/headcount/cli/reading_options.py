@@ -54,11 +54,11 @@ class ReadingOptions:
         str | None,
         typer.Option(
             help="Encoding of a .csv file, such as latin-1. [default: UTF-8, or UTF-16 if the file "
-            "begins with its mark]"
+            "begins with a byte order mark of UTF-16]"
         ),
     ] = None
     decimal: Annotated[
-        str, typer.Option(help="Sign before the digits of a fraction: a point or a comma.")
+        str, typer.Option(help="Decimal separator of numbers: a point or a comma.")
     ] = "."
     sheet: Annotated[
         str | None, typer.Option(help="Sheet of an .xlsx file. [default: the only sheet]")

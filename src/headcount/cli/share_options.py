@@ -50,7 +50,9 @@ class ShareOptions:
             ("--among", self.among, "histogram"),
         ):
             if given is not None and task.name != kind:
-                raise InvalidParameter(f"{option} must come with a {kind}, got a {task.name}")
+                raise InvalidParameter(
+                    f"{option} must come with a {kind}, got {checks.a_task(task.name)}"
+                )
             if given is not None and group is not None:
                 raise InvalidParameter(f"{option} must come without groups, got --group {group}")
         if self.among is not None:

@@ -175,7 +175,7 @@ def status(store: Place = STORE, as_json: AsJson = False) -> None:
 def extend(
     survey: OneSurvey,
     close_at: Annotated[
-        str | None, typer.Option(help="New time for closing. [default: none]")
+        str | None, typer.Option(help="New time for closing. [default: no such time]")
     ] = None,
     store: Place = STORE,
 ) -> None:
@@ -189,7 +189,7 @@ def extend(
 @ungrouped
 def destroy(
     survey: OneSurvey,
-    yes: Annotated[bool, typer.Option("--yes", help="Confirm that all responses are lost.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm that all responses will be lost.")],
     store: Place = STORE,
 ) -> None:
     """Delete all responses of an open survey."""

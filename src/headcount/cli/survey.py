@@ -59,7 +59,7 @@ def new(
 
 
 def check(path: File, as_json: AsJson = False) -> None:
-    """Check a survey file, and show its plan in short. Errors name the line and the fix."""
+    """Check a survey file, and show a short plan. Errors name the line and the fix."""
     asked = Survey.load(path)
     with messages.status("planning"):
         plan = asked.plan()

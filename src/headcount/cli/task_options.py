@@ -55,7 +55,7 @@ class TaskOptions:
         typer.Option(help="Labels of boxes that people tick, such as bus,train,car."),
     ] = None
     at_most: Annotated[
-        int | None, typer.Option(help="The most boxes that a person ticks. [default: all]")
+        int | None, typer.Option(help="Maximum number of boxes that a person ticks. [default: all]")
     ] = None
     rows: Annotated[
         str | None,
@@ -123,16 +123,19 @@ class TaskOptions:
         for setting in settings:
             takers = [task for task in TASKS if setting in _parameters(task)]
             if meant not in takers:
+                wanted = checks.a_task(" or ".join(takers))
                 raise InvalidParameter(
-                    f"--{setting.replace('_', '-')} must come with a {' or '.join(takers)}, "
-                    f"got a {meant}"
+                    f"--{setting.replace('_', '-')} must come with {wanted}, "
+                    f"got {checks.a_task(meant)}"
                 )
         needed = [
             name for name, value in _parameters(meant).items() if value.default is value.empty
         ]
         missing = [f"--{name}" for name in needed if name not in settings]
         if missing:
-            raise InvalidParameter(f"a {meant} must have {' and '.join(missing)}, got none")
+            raise InvalidParameter(
+                f"{checks.a_task(meant)} must have {' and '.join(missing)}, got none"
+            )
         return task_class(meant)(**settings)
 
     @property

@@ -24,14 +24,14 @@ from headcount.core.protocol import Protocol, tally_of
 from headcount.core.tally import Tally
 
 _PART = 8192  # messages that a process opens at a time
-_FEW = 2000  # up to this many messages are opened here: starting processes takes longer
+_FEW = 2000  # up to this many messages are opened in this process, which is faster
 
 
 @dataclass(frozen=True)
 class Opened:
-    """What a part of a batch holds. `counts[i]` and `sent[i]` are the tally and the number of the
-    messages of release i. Then there are the numbers of dummies, of messages that were refused, and
-    of copies of other messages, which are not opened.
+    """What a part of a batch holds. `counts[i]` is the tally of the messages of release i, and
+    `sent[i]` is their number. `dummies`, `refused` and `copies` are the numbers of dummies, of
+    messages that were refused, and of copies of other messages. Copies are not opened.
     """
 
     counts: tuple[NDArray[np.int64], ...]
@@ -115,7 +115,9 @@ def open_batch(batch: SealedBatch, opener: Opener, *, processes: int = 1) -> Ope
 def open_parts(
     parts: Iterable[tuple[bytes, int]], opener: Opener, messages: int, processes: int
 ) -> Opened:
-    """Open the parts that `kept_parts` yields. `messages` is the number of messages in them."""
+    """Open the parts that `kept_parts` yields. `messages` is their number of messages, including
+    copies.
+    """
 
     def opened() -> Iterator[Opened]:
         if processes == 1 or messages <= _FEW:
@@ -152,8 +154,8 @@ def _open(part: bytes) -> Opened:
 def kept_parts(
     chunks: Iterable[bytes], size: int, first: NDArray[np.bool_]
 ) -> Iterator[tuple[bytes, int]]:
-    """The messages of all chunks without copies, in parts of equal size, and the number of copies
-    that each part has lost.
+    """The messages of all chunks without copies, in parts, and the number of copies that were left
+    out of each part. With these copies, a part has at most `_PART` messages.
     """
     number = 0
     for chunk in chunks:

@@ -1,4 +1,4 @@
-"""Sealing: each message is encrypted by itself for the analyzer, with HPKE (RFC 9180).
+"""Sealing: each message is encrypted separately for the analyzer, with HPKE (RFC 9180).
 
 The suite is DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-128-GCM, in base mode. The `info` of
 HPKE is a fixed text followed by the digest of the survey's document. So a message that was sealed

@@ -31,7 +31,7 @@ _OTHER_FILES = 256  # files and sockets that a service opens besides connections
 
 
 class _Bounded(HttpToolsProtocol):
-    """A connection on which the head of each request must arrive within a number of seconds, and
+    """A connection on which the headers of each request must arrive within a number of seconds, and
     must not be long. Otherwise, anybody could keep connections open forever.
     """
 
@@ -52,7 +52,7 @@ class _Bounded(HttpToolsProtocol):
         self._head = 0 if self._late is None else self._head + len(data)
         if self._head > _LONGEST_HEAD:
             self._refuse(
-                Malformed(f"the head of a request must have at most {_LONGEST_HEAD} bytes")
+                Malformed(f"the headers of a request must have at most {_LONGEST_HEAD} bytes")
             )
 
     def on_message_begin(self) -> None:
@@ -73,7 +73,7 @@ class _Bounded(HttpToolsProtocol):
             self._late = None
 
     def _end(self) -> None:
-        self._refuse(TooSlow(f"a request's head must arrive within {self.seconds:g} s"))
+        self._refuse(TooSlow(f"a request's headers must arrive within {self.seconds:g} s"))
 
     def _refuse(self, refused: Refused) -> None:
         """Answer without the application, and close the connection."""

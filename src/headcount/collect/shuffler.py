@@ -337,7 +337,7 @@ class Shuffler:
         self.scrub()
 
     def extend(self, digest: str, closes_at: float | None) -> None:
-        """Set another time for closing. None means that only a command closes the survey."""
+        """Set another time for closing. None means that there is no such time."""
         with self.store.writing() as run:
             found = self._round(run, digest)
             if found.state != "open":

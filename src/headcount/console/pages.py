@@ -277,7 +277,7 @@ def _opening(stamp: str, name: str, plan: SurveyPlan, own: float, last: Round | 
 
 def collecting(stamp: str, name: str, found: Round, *, few: bool) -> str:
     """The link, the number of responses, and what can be done while people answer. `few` says that
-    closing was refused.
+    closing was refused because too few people have answered.
     """
     document, address = found.document, found.address
     codes = ""
@@ -380,7 +380,7 @@ def _shared(found: Round, kind: str) -> str:
 
 
 def only_here(address: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether an address can be reached only from this machine."""
     return urlsplit(address).hostname in ("127.0.0.1", "::1", "localhost")
 
 
@@ -401,7 +401,7 @@ def qr(address: str) -> bytes:
 
 
 def counting(name: str, found: Round) -> str:
-    """The page between closing and results. It loads itself again."""
+    """The page between closing and results. It reloads itself."""
     title = found.document.title or name
     return page(
         title, h1(title), p(texts.COUNTING, "lead"), p(texts.COUNTING_HELP, "note"), refresh=2

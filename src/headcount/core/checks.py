@@ -31,6 +31,11 @@ def few(names: Sequence[object]) -> str:
     return ", ".join(map(str, names[:5])) + ", …" * (len(names) > 5)
 
 
+def a_task(names: str) -> str:
+    """The name of a task in an error message, or several names: "a count or histogram", "boxes"."""
+    return names if names.split(maxsplit=1)[0].endswith("s") else f"a {names}"
+
+
 def real(name: str, value: object) -> float:
     """A finite real number. Bools, strings and arrays are refused."""
     not_numbers = bool | np.bool_ | str | bytes | complex

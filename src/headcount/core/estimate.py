@@ -177,7 +177,7 @@ class Estimate(Exported):
         if not self._sampled:
             raise InvalidParameter(
                 "only a count, a histogram, a table, a mean or a density has a sampling error, got "
-                f"a {self.task}"
+                f"{checks.a_task(self.task)}"
             )
         least, most = self.answer_range
         likely = min(max(self.unbiased_value, least), most)
@@ -275,7 +275,9 @@ class Estimate(Exported):
     def largest(self, count: int = 10) -> list[tuple[int | str | float, float]]:
         """The buckets with the largest values (the heavy hitters), each with its value."""
         if self.buckets is None:
-            raise InvalidParameter(f"only a histogram has largest buckets, got a {self.task}")
+            raise InvalidParameter(
+                f"only a histogram has largest buckets, got {checks.a_task(self.task)}"
+            )
         order = np.argsort(-self.value, kind="stable")[
             : checks.whole("count", count, low=1, high=2**62)
         ]

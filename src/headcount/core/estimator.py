@@ -183,6 +183,11 @@ class Estimator(ABC):
         For a density, it is approximately the root of the mean integrated squared error, which
         includes noise, sampling and smoothing. The population is the worst one with a density no
         rougher than 1 + cos(4πu), where u goes from 0 to 1 over the range.
+
+        For a tree of counts, which answers distributions and quantiles, it is the root mean squared
+        error of the share of people below an edge, over all edges between cells. If this error
+        depends on the data, as in local trust, people are assumed to be spread evenly over the
+        cells.
         """
         return self.standard_error(users, None)
 

@@ -35,7 +35,9 @@ def check_step(name: str, task: str) -> None:
         )
     if name not in task_class(task).postprocessing:
         kinds = " or ".join(one for one in TASKS if name in task_class(one).postprocessing)
-        raise InvalidParameter(f"`postprocess` {name} must come with a {kinds}, got a {task}")
+        raise InvalidParameter(
+            f"`postprocess` {name} must come with {checks.a_task(kinds)}, got {checks.a_task(task)}"
+        )
 
 
 def postprocessed(

@@ -366,7 +366,8 @@ def other_task(task: Task, kind: type[Protocol], *answered: type[Task]) -> Inval
     """The error for a task that a protocol does not answer. It answers the tasks in `answered`."""
     closed = ", with all buckets declared" if task.open_values and not kind.open_buckets else ""
     names = " or ".join(one.name for one in answered)
-    return InvalidParameter(f"`task` must be a {names}{closed} for {kind.name}, got {task}")
+    wanted = checks.a_task(names)
+    return InvalidParameter(f"`task` must be {wanted}{closed} for {kind.name}, got {task}")
 
 
 def least_users(trust: Trust, crowd: Crowd) -> int:

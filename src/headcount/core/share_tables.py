@@ -34,7 +34,9 @@ class ShareTable:
     ) -> "ShareTable":
         """The shares within each row or within each column of a table."""
         if not isinstance(estimate, TableEstimate):
-            raise InvalidParameter(f"`estimate` must be that of a table, got a {estimate.task}")
+            raise InvalidParameter(
+                f"`estimate` must be that of a table, got {checks.a_task(estimate.task)}"
+            )
         found = estimate.shares(side, confidence, sampling=sampling)
         return cls(
             f"within {side}",

@@ -81,7 +81,8 @@ def share(
         return _box_share(estimate, of, among, without, confidence, sampling=sampling)
     if without is not None:
         raise InvalidParameter(
-            f"`without` must come with boxes, got a {estimate.task}", hint="use `among` instead"
+            f"`without` must come with boxes, got {checks.a_task(estimate.task)}",
+            hint="use `among` instead",
         )
     counted = _chosen("of", of, places)
     everyone = set(places.values()) if among is None else _chosen("among", among, places)

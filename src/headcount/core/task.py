@@ -236,5 +236,5 @@ def task_from(document: object) -> Task:
         return kind(**settings)
     except TypeError:
         raise InvalidParameter(
-            f"the settings must fit a {kind.name}, got {', '.join(settings) or 'none'}"
+            f"the settings must fit {checks.a_task(kind.name)}, got {', '.join(settings) or 'none'}"
         ) from None

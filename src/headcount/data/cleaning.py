@@ -349,17 +349,21 @@ def cleaning(
     """
     checks.choice("outside", outside, OUTSIDE)
     if reading.yes and (task is None or task.name != "count"):
-        given = "bins" if task is None else f"a {task.name}"
+        given = "bins" if task is None else checks.a_task(task.name)
         raise InvalidParameter(f"`yes` must come with a count, got {given}")
     if reading.period is not None:
         if task is not None:
-            raise InvalidParameter(f"`period` must come without a task, got a {task.name}")
+            raise InvalidParameter(
+                f"`period` must come without a task, got {checks.a_task(task.name)}"
+            )
         found = periods(reading.period, bins)
         task = Histogram([*found.labels, *_more_buckets(missing, outside)])
         return _checked(Cleaning(column, task, task, missing, outside, None, reading, found))
     if bins is not None:
         if task is not None:
-            raise InvalidParameter(f"`bins` must come without a task, got a {task.name}")
+            raise InvalidParameter(
+                f"`bins` must come without a task, got {checks.a_task(task.name)}"
+            )
         edges = edges_of(bins)
         task = Histogram([*bin_names(edges), *_more_buckets(missing, outside)])
         return _checked(Cleaning(column, task, task, missing, outside, edges, reading))
@@ -370,7 +374,7 @@ def cleaning(
         if "clamp" not in task.settings:
             raise InvalidParameter(
                 f"`outside` may be clamp only with numbers within bounds or with bins, "
-                f"got a {task.name}"
+                f"got {checks.a_task(task.name)}"
             )
         task = task.changed(clamp=True)
     declared = task
@@ -391,7 +395,8 @@ def _check_closed(setting: str, chosen: str, task: Task) -> None:
     """Refuse to add a bucket to a task that takes none."""
     if "buckets" not in task.settings or task.buckets is None or task.open_values:
         raise InvalidParameter(
-            f"`{setting}` may be {chosen} only with a histogram that is not open, got a {task.name}"
+            f"`{setting}` may be {chosen} only with a histogram that is not open, got "
+            f"{checks.a_task(task.name)}"
         )
     name = OTHER if chosen == "other" else MISSING
     if any(str(bucket) in (name, chosen) for bucket in task.buckets):

@@ -1,4 +1,4 @@
-"""The numbers of the guide, an interactive page that teaches differential privacy by doing it.
+"""The numbers of the guide, a page on which people learn differential privacy by doing it.
 
 Each part of the guide has a file here, which computes the numbers of this part with the library.
 The prose and the widgets are in `browser/guide`.

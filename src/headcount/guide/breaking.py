@@ -106,7 +106,7 @@ def _alone(name: str, label: str) -> dict[str, Any]:
 
 
 def _hidden_in(people: int) -> dict[str, Any]:
-    """What is left of the claim if only so many people add the noise that PEOPLE should add."""
+    """What is left of the claim if only this many people add noise, instead of PEOPLE."""
     crowd, alone = BinaryResponse(people), _count(MIXED, hc.Crowd(PEOPLE)).local_epsilon
     return {
         "people": people,

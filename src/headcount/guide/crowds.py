@@ -18,7 +18,7 @@ from headcount.guide.doorbell import EPSILON, response
 
 FEW = 200  # people in the first crowd
 RUNS = 200  # crowds in the second experiment
-SHARE = Fraction(3, 10)  # of people with a yes
+SHARE = Fraction(3, 10)  # the share of people who hold a yes
 MARGIN = Fraction(1, 20)  # τ
 CONFIDENCE = 0.95
 CROWDS = (100, 300, 1000, 3000)
@@ -67,7 +67,7 @@ def _nothing() -> dict[str, Any]:
 
 
 def _setting(honesty: Fraction) -> dict[str, Any]:
-    """Everything about one probability of the truth."""
+    """The numbers for one probability of telling the truth."""
     epsilon = math.log(honesty / (1 - honesty))
     return {
         "honesty": float(honesty),

@@ -12,7 +12,7 @@ from headcount.randomness.draws import WHOLE
 DELTA = 1e-6
 EPSILONS = (0.5, 1.0, 2.0)
 CROWDS = (100, 1000, 10_000, 100_000)
-SHARES = (0.0, 0.05, 0.3, 0.5)  # of people who hold a yes
+SHARES = (0.0, 0.05, 0.3, 0.5)  # shares of people who hold a yes
 CONFIDENCE = 0.95
 RUNS = 30
 SHOWN = 8  # people whose messages are shown

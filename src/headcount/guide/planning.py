@@ -72,5 +72,5 @@ def _plan(
     return {
         "margin": worst.margin,  # from privacy alone
         "with_sampling": worst.with_sampling,
-        "within": plan.odds.within,  # of 100 people who guess, at most so many are right
+        "within": plan.odds.within,  # at most this many of 100 guesses are right
     }

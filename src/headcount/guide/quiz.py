@@ -23,12 +23,12 @@ BUCKETS = (4, 8, 16, 32)
 LEVELS = (1.0, 0.5, 0.25)  # the α of many answers
 SMALL_CROWDS = (100, 200, 400)  # for a δ that a simulation can see
 LARGE_DELTA = 0.01
-HONEST = (2, 4)  # one in so many people is honest
+HONEST = (2, 4)  # one in this many people is honest
 MOST_CLIPPED = 2000
 CONFIDENCES = (90, 95, 99)  # in percent
 WINDOW = 128  # no interval that contains the truth is further away from it, in messages
 MISSING = 4  # intervals above the truth, and as many below it
-SHARES = (Fraction(3, 10), Fraction(2, 5))  # of people who hold a yes
+SHARES = (Fraction(3, 10), Fraction(2, 5))  # shares of people who hold a yes
 
 
 def response(epsilon: float, people: int) -> Protocol:
@@ -235,7 +235,7 @@ def _interval(epsilon: float, confidence: int, share: Fraction) -> dict[str, Any
 
 
 def _row(protocol: Protocol, confidence: int, messages: int) -> dict[str, Any]:
-    """The estimate and the interval, if so many messages say yes."""
+    """The estimate and the interval, if this many messages say yes."""
     tally = Tally(np.array([messages]), protocol.crowd.users, protocol.name)
     estimate: Any = protocol.estimate(tally)
     interval = estimate.interval(confidence / 100)

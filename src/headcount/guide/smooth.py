@@ -1,4 +1,8 @@
-"""Part 6, somebody to mix: smooth distributions, with which papers prove that noise is private."""
+"""Part 6, somebody to mix: smooth distributions, with which papers prove that noise is private.
+
+The definition and the lemma for binomial noise are from Ghazi, Golowich, Kumar, Pagh, Velingker
+2021. Balcer, Cheu 2020 use them for the zero-exact count.
+"""
 
 import math
 from fractions import Fraction
@@ -17,7 +21,7 @@ MEANS = tuple(sorted({round(10 ** (0.7 + step / 14)) for step in range(38)}))
 
 
 def lemma(mean: Fraction, epsilon: float) -> float | None:
-    """The δ of the published lemma; None if the lemma does not apply."""
+    """The δ of the lemma for binomial noise (see `binomial_lemma`); None if it does not apply."""
     alpha = math.tanh(epsilon / 2)  # ln((1 + α)/(1 − α)) = ε
     if alpha * mean < 2:
         return None

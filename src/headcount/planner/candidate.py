@@ -52,16 +52,16 @@ class InfluenceRange:
 class Candidate:
     """The errors and costs of a protocol.
 
-    The errors are those for worst-case data. `standard_error` and `margin` include privacy noise
-    alone. `margin` is half the length of a confidence interval. Plans rank candidates by
-    `expected_error` (see `Estimator.ranking_error`). For most tasks, this is the standard error.
-    For a density, it also includes sampling and smoothing. For a distribution, it is the root mean
-    squared error over all edges between cells. A person's bundle has a fixed number of slots, each
-    for one message or dummy. `sealed_bytes` is the size of the bundle in bytes if each message is
-    sealed (encrypted). `slots` and `sealed_bytes` are None if no bundle fits the budget.
-    `influence` is None if the protocol does not state it. `shuffler_duties` is None if there is no
-    shuffler. `seconds` is about how long one core takes to make and count everybody's messages. It
-    is 0 if there are none, or if their tally can be drawn in a single step.
+    `standard_error` and `margin` are for worst-case data, and include privacy noise alone. `margin`
+    is half the length of a confidence interval. Plans rank candidates by `expected_error` (see
+    `Estimator.ranking_error`). For most tasks, this is the standard error. For a density, it also
+    includes sampling and smoothing. For a distribution, it is the root mean squared error over all
+    edges between cells. A person's bundle has a fixed number of slots, each for one message or
+    dummy. `sealed_bytes` is the size of the bundle in bytes if each message is sealed (encrypted).
+    `slots` and `sealed_bytes` are None if no bundle fits the budget. `influence` is None if the
+    protocol does not state it. `shuffler_duties` is None if there is no shuffler. `seconds` is
+    about how long one core takes to make and count everybody's messages. It is 0 if there are none,
+    or if their tally can be drawn in a single step.
     """
 
     protocol: str

@@ -188,7 +188,9 @@ def compare(
     if runs == 1:
         raise InvalidParameter("`runs` must be 0 or at least 2, got 1")
     if axis == "buckets" and "buckets" not in task.settings:
-        raise InvalidParameter(f"`over` buckets must come with a histogram, got a {task.name}")
+        raise InvalidParameter(
+            f"`over` buckets must come with a histogram, got {checks.a_task(task.name)}"
+        )
     if runs and source is None:
         from headcount.randomness.sources import SecureSource
 
@@ -199,7 +201,9 @@ def compare(
     for name in names:
         if not protocol_class(name, task).answers(task):
             known = ", ".join(protocol_names(task))
-            raise InvalidParameter(f"`protocols` must answer a {task.name} ({known}), got {name!r}")
+            raise InvalidParameter(
+                f"`protocols` must answer {checks.a_task(task.name)} ({known}), got {name!r}"
+            )
     places = sorted(set(values)) if values is not None else _DEFAULTS[axis]
     if not places:
         raise InvalidParameter("`values` must have at least one number, got none")

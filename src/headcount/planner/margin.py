@@ -43,7 +43,8 @@ class Margin:
         """Refuse a task whose sampling error is not known."""
         if self.sampling and task.name not in SAMPLED:
             raise InvalidParameter(
-                f"`sampling` must come with a {' or '.join(SAMPLED)}, got a {task.name}"
+                f"`sampling` must come with a {' or '.join(SAMPLED)}, got "
+                f"{checks.a_task(task.name)}"
             )
 
     def total(self, noise: float, task: Task, users: int) -> float:

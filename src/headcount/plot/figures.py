@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from headcount.core import checks
 from headcount.core.contrasts.contrast import Contrast
 from headcount.core.contrasts.many import Contrasts
 from headcount.core.estimate import Estimate, Interval
@@ -115,7 +116,7 @@ def error_figure(comparison: Comparison) -> Figure:
         for points, names in trusts.items()
     }
     return comparison_figure(
-        f"What privacy costs a {comparison.task.name}",
+        f"What privacy costs {checks.a_task(comparison.task.name)}",
         subtitle=f"{comparison.setting}; {comparison.data}"
         + (
             f"; points: {comparison.runs} simulated runs, 95 % intervals" if comparison.runs else ""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate
 from headcount.core.table import counted_people, number
@@ -31,7 +32,7 @@ def table_figure(
     if not isinstance(estimate, TableEstimate) or not can_be_read(estimate):
         raise InvalidParameter(
             f"a heat map must show a table with at most {_MOST_ROWS} rows and {_MOST_COLUMNS} "
-            f"columns, got a {estimate.task} of {len(estimate.buckets or ())} numbers"
+            f"columns, got {checks.a_task(estimate.task)} of {len(estimate.buckets or ())} numbers"
         )
     names = estimate.names
     alt = load_altair()

@@ -39,7 +39,7 @@ from headcount.core.errors import Infeasible
 from headcount.core.guarantee import NearCurve, PrivacyCurve
 from headcount.core.lattice import LatticeLaw
 from headcount.core.source import Source
-from headcount.core.table import short
+from headcount.core.table import counted, counted_people, short
 from headcount.protocols.fixed_total import FixedTotalError
 from headcount.protocols.geometric_error import CenteredError
 from headcount.protocols.known_total import bounded_margins
@@ -388,9 +388,9 @@ class SlotSearch:
         """The exception for too few slots, with the nearest setting that is known to work."""
         buckets = "" if self.cells == 1 else f" in {self.cells} buckets"
         refusal = (
-            f"{self.name} finds no noise with {slots} slots for epsilon="
+            f"{self.name} finds no noise with {counted(slots, 'slot')} for epsilon="
             f"{short(self.budget.epsilon)}, delta={short(self.budget.delta)} and "
-            f"{self.crowd.honest} honest people{buckets}"
+            f"{counted_people(self.crowd.honest, 'honest')}{buckets}"
         )
         if self.budget.epsilon * self.crowd.honest < _LEAST_PRODUCT:
             return Infeasible(refusal)
@@ -412,7 +412,7 @@ class SlotSearch:
         # The exact calibration may need a little more noise than the search says.
         least = 1.005 * wish.error_ratio(noise) * math.sqrt(self.crowd.users / self.crowd.honest)
         return Infeasible(
-            f"{self.name} needs an error_ratio of at least {short(least)} with up to {most} slots, "
-            f"got {short(wanted)}",
+            f"{self.name} needs an error_ratio of at least {short(least)} with up to "
+            f"{counted(most, 'slot')}, got {short(wanted)}",
             nearest={"error_ratio": math.ceil(least * 1e4) / 1e4},
         )

@@ -52,7 +52,7 @@ from headcount.core.promise import promise, promise_alone
 from headcount.core.protocol import Protocol
 from headcount.core.randomizer import MOST_BUNDLES, BundleLaw, Randomizer
 from headcount.core.source import Source
-from headcount.core.table import short
+from headcount.core.table import counted, short
 from headcount.core.tally import Tally
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.count import Count
@@ -158,7 +158,7 @@ def laws_of(matrix: Matrix, values: int) -> list[list[Fraction]]:
     if len(rows) != values or len(lengths) != 1 or not 2 <= min(lengths) <= MOST_BUNDLES:
         raise InvalidParameter(
             f"`matrix` must have a row for each of {values} values, and 2 to {MOST_BUNDLES} "
-            f"probabilities in each row, got {len(rows)} rows with "
+            f"probabilities in each row, got {counted(len(rows), 'row')} with "
             f"{checks.few(sorted(lengths))} probabilities"
         )
     if len(rows) * min(lengths) > MOST_CELLS:

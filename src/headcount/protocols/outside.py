@@ -85,7 +85,8 @@ class Outside:
                 if other.name == kind.name and same and _place(other) != _place(kind):
                     raise InvalidParameter(
                         f"`name` must be new, or the class must answer other tasks than "
-                        f"{_place(other)}, got {kind.name!r} for a {same[0].name} again"
+                        f"{_place(other)}, got {kind.name!r} for {checks.a_task(same[0].name)} "
+                        "again"
                     )
             known = tuple(
                 kind if _place(other) == _place(kind) else other for other in self._classes

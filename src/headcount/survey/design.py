@@ -62,7 +62,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class AskedTable:
-    """A two-way table of two questions. It is one more release."""
+    """A two-way table of two questions. It is released in addition to their answers."""
 
     rows: Ask
     columns: Ask
@@ -73,7 +73,7 @@ class AskedTable:
 
     @property
     def ask(self) -> Ask:
-        """The table as a question. Its weight is the larger one of the two weights."""
+        """The table as a question. Its weight is the larger of the two weights."""
         sides = (_labels(self.rows), _labels(self.columns))
         return Ask(self.id, Table(*sides), max(self.rows.weight, self.columns.weight))
 
@@ -90,7 +90,7 @@ def _labels(ask: Ask) -> list[int | str]:
         return ["no", "yes"]
     if ask.task.name != "histogram" or ask.task.buckets is None:
         raise InvalidParameter(
-            f"a table must be of questions with one choice each, got {ask.id!r}, which is a "
+            f"the questions of a table must have one choice each, got {ask.id!r}, which is a "
             f"{ask.task.name}"
         )
     return [label if isinstance(label, str) else int(label) for label in ask.task.buckets]
@@ -114,12 +114,12 @@ class Release:
 
     @property
     def _joined(self) -> bool:
-        """Whether several yes-no questions are the boxes of this release."""
+        """Whether the release asks for boxes, and each box is a yes-no question."""
         return len(self.ids) > 1
 
     @property
     def _split(self) -> bool:
-        """Whether a yes-no question is a histogram of two buckets."""
+        """Whether the release answers a yes-no question by a histogram of two buckets."""
         return self.asks[0].task.name == "count" and self.protocol.task.name == "histogram"
 
     def join(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
@@ -167,7 +167,7 @@ class Release:
 
     @property
     def _scale(self) -> float:
-        """The factor that turns an error about those asked into one about the whole crowd."""
+        """The factor from an error for the people who answer to an error for the whole crowd."""
         return 1.0 if is_average(self.protocol.task) else self.users / self.expected
 
     @property
@@ -197,7 +197,7 @@ class OneNumber:
 def _one_number(estimate: Estimate, task: Task, at: int) -> Estimate:
     """The answer to a yes-no question, which is one number of a longer answer."""
     law = estimate.error_law
-    alike = np.ndim(law.standard_error) == 0  # then the law is the same for all numbers
+    alike = np.ndim(law.standard_error) == 0  # all numbers have errors of the same law
     return replace(
         estimate,
         task=task.name,
@@ -269,7 +269,7 @@ class Design:
 
     @cached_property
     def slots_of(self) -> tuple[int, ...]:
-        """How many messages each person who answers a release sends for it, including dummies.
+        """The number of messages for each release, including dummies, from a person who answers it.
 
         Noise that does not fit is drawn again (see `core.bundles`). The probability of this must be
         so small that the joint δ stays within the budget.
@@ -280,7 +280,7 @@ class Design:
 
     @cached_property
     def bundled_guarantee(self) -> Guarantee:
-        """The guarantee if everybody sends a whole response of the same number of messages."""
+        """The guarantee if everybody's whole response has the same number of messages."""
         if not self.redrawn:
             return self.guarantee
         fitted = fitted_delta(self.guarantee.delta, self.guarantee.epsilon, self.redrawn)

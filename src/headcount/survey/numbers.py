@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headcount.core import checks
 from headcount.core.cached import cached_property
 from headcount.core.distribution import (
     DistributionError,
@@ -88,7 +89,9 @@ def part_readings(
 
 def _distribution(estimate: Estimate) -> DistributionEstimate:
     if not isinstance(estimate, DistributionEstimate):
-        raise InvalidParameter(f"`estimate` must be that of a distribution, got a {estimate.task}")
+        raise InvalidParameter(
+            f"`estimate` must be that of a distribution, got {checks.a_task(estimate.task)}"
+        )
     return estimate
 
 

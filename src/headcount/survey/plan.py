@@ -168,13 +168,18 @@ class SurveyPlan:
 
     @property
     def sends(self) -> str:
-        """What a person sends, in one sentence."""
+        """What a person sends, in words."""
         survey = self.survey
         slots = self.design.slots if survey.trust == Trust.SHUFFLE else 0
-        asked = f"{len(self.design.asks)} questions{' and tables' if survey.tables else ''}"
-        everything = self.questions_each[0] == len(self.design.asks)
-        each = None if everything else self.questions_each
-        return words.shared(survey.trust, survey.noise, asked, each, slots)
+        asked = len(self.design.asks)
+        return words.shared(
+            survey.trust,
+            survey.noise,
+            asked,
+            tables=bool(survey.tables),
+            each=None if self.questions_each[0] == asked else self.questions_each,
+            messages=slots,
+        )
 
     @property
     def repeated(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """One person's whole response to a survey: the same number of messages for everybody.
 
-Each message carries the number of its release inside, and must be sealed by itself. The messages
+Each message carries the number of its release inside, and must be sealed separately. The messages
 of a response are in random order. So nobody can tell how many of them are dummies, and after mixing
 nothing links two answers of one person. Linked messages would break the joint guarantee.
 
@@ -36,15 +36,16 @@ class Message:
     payload: bytes | None
 
 
-_FILLING = Message(0, None)  # fills up a response, and belongs to no release
+_FILLING = Message(0, None)  # a dummy of release 0 that fills up a response
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What one device answers: its releases, and for each of them a first box or None.
+    """What one device answers: its releases, and the first box of each release.
 
-    A selection is drawn once, without regard to any answer, and is public. If the boxes of a
-    release are different questions, and a person answers about some of them, they are drawn here.
+    A selection is drawn once, without regard to any answer, and is public. If each box of a release
+    is a question, and a person answers only some of them in a row, the first of these boxes is
+    drawn here. For other releases, the first box is None.
     """
 
     releases: tuple[int, ...]
@@ -59,7 +60,7 @@ class Selection:
         return cls(releases, tuple(firsts))
 
     def randomizer(self, design: Design, place: int) -> Randomizer:
-        """The randomizer of the release at a place of this selection."""
+        """The randomizer of the release at this place in the selection."""
         release, first = design.releases[self.releases[place]], self.firsts[place]
         blocks = _blocks(release)
         return release.protocol.randomizer if blocks is None else replace(blocks, first=first)
@@ -80,7 +81,9 @@ class Selection:
 
 
 def _blocks(release: Release) -> BlockRandomizer | None:
-    """The randomizer of a release whose boxes are questions, if a person answers some of them."""
+    """The randomizer of a release if its boxes are questions of which a person answers some.
+    Otherwise None.
+    """
     found = release.protocol.randomizer
     return found if len(release.ids) > 1 and isinstance(found, BlockRandomizer) else None
 

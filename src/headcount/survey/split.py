@@ -21,7 +21,7 @@ from headcount.core.budget import LEAST_DELTA, Budget, Crowd, Trust
 from headcount.core.bundles import RESERVED
 from headcount.core.errors import Infeasible, InvalidParameter, UnknownName
 from headcount.core.protocol import Protocol
-from headcount.core.table import short
+from headcount.core.table import counted, short
 from headcount.core.tasks.boxes import MOST_BOXES, Boxes
 from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.registry import protocol, protocol_class
@@ -80,7 +80,8 @@ def design(
 ) -> Design:
     """The releases for these questions. Raises `Infeasible` if the budget cannot be met.
 
-    `tables` has pairs of ids of questions. The two-way table of each pair is one more release.
+    `tables` has pairs of ids of questions. The two-way table of each pair is
+    released in addition to the answers.
     """
     checks.choice("noise", noise, ("people", "shuffler"))
     if not asks:
@@ -112,7 +113,9 @@ def _tables(asks: Sequence[Ask], tables: Sequence[tuple[str, str]]) -> tuple[Ask
     known = {ask.id: ask for ask in asks}
     for name in (name for pair in tables for name in pair):
         if name not in known:
-            raise UnknownName(f"a table must be of {', '.join(known)}, got {name!r}")
+            raise UnknownName(
+                f"a question of a table must be one of {', '.join(known)}, got {name!r}"
+            )
     return tuple(AskedTable(known[rows], known[columns]) for rows, columns in tables)
 
 
@@ -241,7 +244,7 @@ def _joint_split(
     if high is None:
         raise Infeasible(
             f"the budget epsilon={short(budget.epsilon)}, delta={short(budget.delta)} is too "
-            f"small for {len(offers)} questions",
+            f"small for {counted(sum(len(offer.asks) for offer in offers), 'question')}",
             nearest={"delta": 10 * budget.delta},
         )
     best = high if low == high else float(brentq(excess, low, high, xtol=_CLOSE, rtol=1e-12))

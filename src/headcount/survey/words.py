@@ -65,19 +65,31 @@ def in_waves(waves: int, *, kept: bool) -> str:
 
 
 def shared(
-    trust: Trust, noise: Noise, questions: str, each: tuple[int, int] | None, messages: int
+    trust: Trust,
+    noise: Noise,
+    asked: int,
+    *,
+    tables: bool,
+    each: tuple[int, int] | None,
+    messages: int,
 ) -> str:
-    """What a person's device sends, in one sentence. A device answers at least `each[0]` and at
-    most `each[1]` of the questions, or all of them if `each` is None.
+    """What a person's device sends, in words.
+
+    `asked` is the number of questions. It includes two-way tables, if `tables` says that there are
+    any. A device answers at least `each[0]` and at most `each[1]` questions, or all of them if
+    `each` is None.
     """
     if trust == Trust.CENTRAL:
         return "Each person's answers are handed to the people who run the survey, as they are."
     if trust == Trust.LOCAL:
-        asked = f"Each device answers all {questions}"
+        if asked == 1:
+            return "Each device answers the question, and randomizes the answer before it is sent."
+        questions = f"{asked} questions" + (" and tables" if tables else "")
+        answered = f"all {questions}"
         if each is not None:
             some = str(each[0]) if each[0] == each[1] else f"{each[0]} to {each[1]}"
-            asked = f"Each device answers {some} of the {questions}, chosen at random"
-        return f"{asked}, and randomizes every answer before it is sent."
+            answered = f"{some} of the {questions}, chosen at random"
+        return f"Each device answers {answered}, and randomizes every answer before it is sent."
     noisy = "" if noise == "shuffler" else ", some of them random"
     return (
         f"Each device sends {counted(messages, 'sealed message')}{noisy}. Everybody sends the same "

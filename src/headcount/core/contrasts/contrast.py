@@ -67,8 +67,8 @@ def _check_one(estimate: Estimate) -> None:
     if estimate.task not in QUANTITIES:
         instead = {"sum": "; ask for a mean", "density": "; ask for a histogram"}
         raise InvalidParameter(
-            f"estimates must be counts, histograms or means to be compared, got a {estimate.task}"
-            + instead.get(estimate.task, "")
+            "estimates must be counts, histograms or means to be compared, got "
+            f"{checks.a_task(estimate.task)}" + instead.get(estimate.task, "")
         )
     if "threshold" in estimate.postprocessing:
         raise InvalidParameter(
@@ -81,7 +81,8 @@ def _check_both(first: Side, second: Side) -> None:
     one, other = first.estimate, second.estimate
     if one.task != other.task:
         raise InvalidParameter(
-            f"both estimates must answer the same question, got a {one.task} and a {other.task}"
+            f"both estimates must answer the same question, got {checks.a_task(one.task)} and "
+            f"{checks.a_task(other.task)}"
         )
     if one.error_law is other.error_law:  # also after post-processing
         raise InvalidParameter(

@@ -37,7 +37,8 @@ def joint_guarantee(
 
 
 def _honest(both: tuple[Guarantee, Guarantee], users: tuple[int, int], *, same_people: bool) -> int:
-    """How many of all people must be honest, so that enough of them are in each crowd.
+    """How many people in both crowds together must be honest, so that each crowd certainly has as
+    many honest people as its guarantee needs.
 
     All dishonest people may be in one crowd. Only people behind a shuffler rely on each other.
     """

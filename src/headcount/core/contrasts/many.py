@@ -66,7 +66,8 @@ def contrasts(
     tasks = list(dict.fromkeys(one.first.task for one in found.values()))
     if len(tasks) > 1:
         raise InvalidParameter(
-            f"all estimates must answer the same question, got a {' and a '.join(tasks)}"
+            "all estimates must answer the same question, got "
+            f"{' and '.join(map(checks.a_task, tasks))}"
         )
     return Contrasts(found)
 

@@ -1,4 +1,4 @@
-"""Intervals and tests of two sides, number by number."""
+"""Intervals and tests that compare the numbers of two estimates, pair by pair."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _HALVINGS = 30
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """The numbers of two estimates that are compared: one pair, or one for each bucket."""
+    """The numbers of two estimates that are compared: one pair, or one pair for each bucket."""
 
     first: Side
     second: Side

@@ -150,7 +150,8 @@ def population_share(estimate: Estimate, confidence: float = 0.95) -> Interval:
     checks.instance("estimate", estimate, Estimate)
     if QUANTITIES.get(estimate.task) != "share":
         raise InvalidParameter(
-            f"`estimate` must be an estimate of a count or a histogram, got a {estimate.task}"
+            "`estimate` must be an estimate of a count or a histogram, got "
+            f"{checks.a_task(estimate.task)}"
         )
     found = Side(estimate).population_ends(checks.confidence(confidence))
     low, _, high = (np.array(ends) for ends in zip(*found, strict=True))

@@ -1,7 +1,7 @@
 """A tree of counts in local trust: everybody answers about one level.
 
-Trees in local trust are those of Cormode, Kulkarni, Srivastava 2019. The bits are those of Wang,
-Blocki, Li, Jha 2017.
+Such trees in local trust were proposed by Cormode, Kulkarni, Srivastava 2019, and the probabilities
+of the bits by Wang, Blocki, Li, Jha 2017.
 
 Notation    n people, each in one of N cells. The tree has h levels (see `protocols.tree`). Level l
             has N_l nodes. p is the probability of a 1 at a person's own node, and q that of a 1
@@ -11,7 +11,8 @@ Randomizer  Draw a uniform level l, and send it with N_l independent bits, one f
             because then nobody has to assign it. It does not depend on the value. So the number of
             people who answer about a level is random, and the stated error includes this.
 Analyzer    If n_l people answer about level l, and y of them send a 1 for a node, the count of the
-            node is h(y − n_l·q)/(p − q). A tree is fitted by least squares. Its cells are added up.
+            node is h(y − n_l·q)/(p − q). A tree is fitted to these counts by least squares. The
+            number of people below an edge is the sum of the fitted cells below it.
 Privacy     Pure: two cells differ in two bits of a report, whatever the level, so
             ε' = ln(p(1−q)/(q(1−p))) ≤ ε. The level is public. People who answer about other levels
             hide nobody, so no amplification by sampling is claimed. Answering about all levels with
@@ -29,7 +30,7 @@ Error       Unbiased. Let b_v be the coefficient of node v in the number of peop
             small. Without the option `fanouts`, the shape of the tree minimizes the mean squared
             error of the share below an edge if people are spread evenly. It has fewer levels if ε
             is large.
-Messages    1 message of the level and N bits.
+Messages    1 message, with the level and N bits.
 """
 
 import math
@@ -332,7 +333,8 @@ class LocalTreeEstimator(FittedTree):
         ones, reports = [], []
         for level, size in enumerate(self.tree.sizes):
             asked = np.zeros(self.tree.cells, dtype=np.int64)
-            share = Fraction(1, self.tree.levels - level)  # of those who answer about no level yet
+            # The share of the people without a level so far who answer about this level.
+            share = Fraction(1, self.tree.levels - level)
             for number, alike in groups(left):
                 asked[alike] = binomial(source, number, share, len(alike))
             left = left - asked[: len(left)]
@@ -371,7 +373,7 @@ class LocalTreeEstimator(FittedTree):
         return math.sqrt(self.design.even_variance(self.design.edges) / users)
 
     def extremes(self, users: int, confidence: float) -> Iterable[Answer]:
-        # The crowd with the largest error is in one cell.
+        # The error is largest if the whole crowd is in one cell.
         most, where = self.design.worst
         yield (self.design.edges > where[np.argmax(most)]).astype(np.float64)
 

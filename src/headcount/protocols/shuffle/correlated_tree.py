@@ -1,7 +1,7 @@
 """A tree of counts with correlated noise in every node.
 
-The tree is that of Hay, Rastogi, Miklau, Suciu 2010. The noise is that of Ghazi, Kumar, Manurangsi,
-Pagh 2020.
+Such trees were proposed by Hay, Rastogi, Miklau, Suciu 2010, and the noise by Ghazi, Kumar,
+Manurangsi, Pagh 2020.
 
 Notation    n people, each in one of N cells; m of them are honest. The tree has h levels (see
             `protocols.tree`) and M nodes in all. ε1 = −ln a is the rate of the noise. r and p are

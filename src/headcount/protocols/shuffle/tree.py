@@ -1,7 +1,7 @@
 """A tree of counts with fake users, or with noise that the shuffler adds.
 
-The tree is that of Hay, Rastogi, Miklau, Suciu 2010. Noise from fake users was proposed by Luo,
-Wang, Yi 2022 and Cheu, Zhilyaev 2022, and noise from a shuffler by Murakami, Sei, Eriguchi 2025.
+Such trees were proposed by Hay, Rastogi, Miklau, Suciu 2010, noise from fake users by Luo, Wang, Yi
+2022 and Cheu, Zhilyaev 2022, and noise from a shuffler by Murakami, Sei, Eriguchi 2025.
 
 Notation    n people, each in one of N cells; m of them are honest. The tree has h levels (see
             `protocols.tree`) and M nodes in all. μ is the expected noise per node, and
