@@ -110,6 +110,7 @@ LARGE_OPTIONS: dict[str, list[dict[str, Any]]] = {
 # For each combination of a protocol's options, quick tests try this many settings, or one if a test
 # takes long. The slow tests try the others.
 QUICK_SETTINGS = 2
+MANY_OPTIONS = 4
 # These have too many bundles to list. Their views are judged in the named files.
 JUDGED_ELSEWHERE = {
     "shuffle.correlated-histogram": "tests/test_histograms.py",
@@ -201,7 +202,7 @@ def asked_crowds(
         for p, before in crowds(small, name, task, quick):
             if p.trust is hc.Trust.CENTRAL and not central:
                 continue
-            late = before >= (1 if sparing else quick_settings(name, task))
+            late = before >= (1 if sparing else quick_settings(small, name, task))
             # Sums differ from means only by a factor, a paper's parameters only by their numbers,
             # and quantiles from distributions only by what is read from an answer.
             alike = isinstance(p.task, hc.Sum | hc.Quantiles)
@@ -278,7 +279,7 @@ def crowds(small: bool, name: str, task: hc.Task, quick: bool) -> list[tuple[hc.
     options. If quick, there are only as many as the quick tests try.
     """
     found, tried = [], Counter[Options]()
-    most = quick_settings(name, task) if quick else math.inf
+    most = quick_settings(small, name, task) if quick else math.inf
     options = SMALL_OPTIONS if small else LARGE_OPTIONS
     for words, others in itertools.product(
         variants(name, task), tried_options(options, name, task)
@@ -305,12 +306,15 @@ def is_twin(protocol: hc.Protocol, setting: Setting, chosen: Options) -> bool:
     )
 
 
-def quick_settings(name: str, task: hc.Task) -> int:
-    """How many settings the quick tests try. One is enough if only one person's law matters, or if
-    the inner protocol is tested by itself, as distributions are for quantiles.
+def quick_settings(small: bool, name: str, task: hc.Task) -> int:
+    """How many settings the quick tests try. One is enough if only one person's law matters, if the
+    inner protocol is tested by itself, as distributions are for quantiles, or if a large crowd is
+    tried with many combinations of options.
     """
     local = protocol_class(name, task).trust is hc.Trust.LOCAL
-    return 1 if local or isinstance(task, hc.Density | hc.Quantiles) else QUICK_SETTINGS
+    many = len(variants(name, task)) * len(tried_options(LARGE_OPTIONS, name, task)) > MANY_OPTIONS
+    inner = isinstance(task, hc.Density | hc.Quantiles)
+    return 1 if local or inner or (many and not small) else QUICK_SETTINGS
 
 
 def small_settings(task: hc.Task) -> list[Setting]:

@@ -118,7 +118,9 @@ def test_a_share_contains_what_its_test_does_not_reject() -> None:
     ("epsilon", "yes", "no", "least"), [(1.0, 12, 20, 0.952745), (0.5, 3, 4, 0.951082)]
 )
 def test_shares_cover_the_crowd(epsilon: float, yes: int, no: int, least: float) -> None:
-    """By enumeration of all noise but a probability of 1e-4."""
+    """By enumeration of all noise but a probability of 1e-4. If nobody is estimated to answer, the
+    interval is [0, 1]. There we count what the set of all possible shares would cover.
+    """
     reach = round(22 / epsilon)
     truth, mass = yes / (yes + no), noise(epsilon / 2, reach)
     covered = 0.0
@@ -127,7 +129,12 @@ def test_shares_cover_the_crowd(epsilon: float, yes: int, no: int, least: float)
         if weight < 1e-9:
             continue
         found = hc.share(released(epsilon, [yes + a, no + b, 5]), 0, among=[0, 1]).interval
-        covered += weight * (found.low <= truth <= found.high)
+        if yes + a + no + b <= 0:
+            assert (found.low, found.high) == (0, 1)
+            statistic = (1 - truth) * (yes + a) - truth * (no + b)
+            covered += weight * (reached(epsilon / 2, truth, statistic) > 0.05)
+        else:
+            covered += weight * (found.low <= truth <= found.high)
     assert least - 2e-4 <= covered <= 0.97
 
 

@@ -7,7 +7,7 @@ the shuffler view, the adversary is a shuffler that knows the noise it added, an
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise, product
+from itertools import accumulate, combinations, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ def neighbors(protocol: Protocol, view: View) -> list[tuple[Any, Any]]:
     all hold a third value.
     """
     values = some_values(protocol)
-    pairs = [(values[0], other) for other in values[1:]]
+    pairs = list(combinations(values, 2))
     if view is View.LOCAL:
         return pairs
     others = (seen_people(protocol) if view is View.SHUFFLE else protocol.crowd.users) - 1
