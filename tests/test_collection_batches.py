@@ -237,7 +237,7 @@ def test_the_digest_of_a_batch_covers_people_and_files(tmp_path: Path, change: A
     assert tallies(tmp_path)["who"] == [1] * PEOPLE
 
 
-@pytest.mark.parametrize("where", ["here", "spark"])
+@pytest.mark.parametrize("where", ["here", pytest.param("spark", marks=pytest.mark.slow)])
 def test_files_of_other_messages_are_refused(tmp_path: Path, engine: SparkSession | None) -> None:
     """Somebody replaces a file by one with the same number of messages."""
     survey = distinct(tmp_path, PEOPLE)

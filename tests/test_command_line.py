@@ -44,8 +44,15 @@ def test_estimate(headcount: Headcount, trust: str, file: str, column: str) -> N
 
 @pytest.mark.usefixtures("people")
 @pytest.mark.parametrize("trust", ["central", "shuffle", "local"])
-@pytest.mark.parametrize("task", ["sum", "mean"])
-@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize(
+    ("task", "whole"),
+    [
+        ("sum", True),
+        ("mean", False),
+        pytest.param("sum", False, marks=pytest.mark.slow),
+        pytest.param("mean", True, marks=pytest.mark.slow),
+    ],
+)
 def test_sums_and_means(headcount: Headcount, trust: str, task: str, whole: bool) -> None:
     arguments = ["estimate", "people.parquet", "--column", "age", "--task", task, "--low", "-1"]
     arguments += ["--high", "89", "--epsilon", "2", "--delta", "1e-4", "--trust", trust]
@@ -472,6 +479,7 @@ def test_a_refusal_that_cannot_be_said_keeps_its_status(stream: str) -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.slow
 def test_terminals_without_unicode_or_room(tmp_path: Path) -> None:
     done = run_module(
         "demo",

@@ -147,7 +147,9 @@ def test_the_registry_states_which_tasks_are_answered() -> None:
         assert len(registry._PLACE.findall(places)) == len(places.split()) == places.count(":")
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 12.0])
+@pytest.mark.parametrize(
+    "epsilon", [1.0, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.01, 12.0))]
+)
 def test_the_best_central_protocol_is_that_of_the_plan(epsilon: float) -> None:
     tasks = [
         hc.Count(), hc.Sum(0, 5), hc.Sum(0, 5, whole=True), hc.Mean(-1, 1), hc.Histogram(2),

@@ -91,6 +91,7 @@ def test_the_skeleton_has_a_page_and_is_audited(project: Path) -> None:
     assert passed(run(f".venv/bin/python -m pytest {files} -k {guide.NAME}", project)) >= 4
 
 
+@pytest.mark.slow
 def test_the_task_of_the_page_needs_one_file_and_one_line(project: Path) -> None:
     folder = project / "src" / "headcount" / "core" / "tasks"
     (folder / "share.py").write_text(guide.task())

@@ -169,7 +169,10 @@ def test_one_crowd_is_estimated_and_revealed(browser: Browser, data: Any) -> Non
         assert max(offs) <= DEVIATIONS * first["standard_error"]
 
 
-@pytest.mark.parametrize(("crowd", "honesty"), [(0, 5), (2, 5), (1, 1), (2, 9)])
+@pytest.mark.parametrize(
+    ("crowd", "honesty"),
+    [(0, 5), *(pytest.param(*one, marks=pytest.mark.slow) for one in [(2, 5), (1, 1), (2, 9)])],
+)
 def test_many_crowds_scatter_as_the_library_says(
     browser: Browser, data: Any, crowd: int, honesty: int
 ) -> None:
@@ -288,6 +291,7 @@ def games(place: Locator, at: int, strategy: str) -> tuple[float, float]:
     return won / rounds, numbers_in(place.locator(".result p").nth(1).inner_text())[0] / 100
 
 
+@pytest.mark.slow
 def test_best_attacker_comes_close_to_what_epsilon_permits(browser: Browser, data: Any) -> None:
     """The share of 200,000 rounds varies by chance, but by no more than `DEVIATIONS` allow."""
     with opened(browser) as page:
@@ -303,7 +307,11 @@ def test_best_attacker_comes_close_to_what_epsilon_permits(browser: Browser, dat
 
 @pytest.mark.parametrize(
     ("strategy", "share"),
-    [("Always bet on yes", 0.5), ("Toss a coin", 0.5), ("Bet against every message", 0.25)],
+    [
+        pytest.param("Always bet on yes", 0.5, marks=pytest.mark.slow),
+        pytest.param("Toss a coin", 0.5, marks=pytest.mark.slow),
+        ("Bet against every message", 0.25),
+    ],
 )
 def test_no_strategy_beats_what_epsilon_permits(
     browser: Browser, data: Any, strategy: str, share: float

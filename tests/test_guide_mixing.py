@@ -22,6 +22,7 @@ WAYS = {
     "Noise that cancels": ("correlated", "shuffle.correlated"),
     "The shuffler adds noise": ("noisy", "shuffle.noisy-shuffler"),
 }
+FIRST, *OTHERS = WAYS
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +187,9 @@ def test_errors_and_intervals_are_those_of_the_library(lanes: Locator) -> None:
             assert [shown_number(one) for one in shown_margins] == pytest.approx(margins, rel=6e-3)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", [FIRST, *(pytest.param(way, marks=pytest.mark.slow) for way in OTHERS)]
+)
 def test_estimates_have_the_stated_errors(lanes: Locator, way: str) -> None:
     """The mean of some estimates is near the truth, and so is the error that the page measures."""
     key, _ = WAYS[way]

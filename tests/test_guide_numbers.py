@@ -33,6 +33,7 @@ def test_page_holds_what_the_library_computes() -> None:
     assert embedded() == json.loads(json.dumps(numbers()))
 
 
+@pytest.mark.slow
 def test_module_prints_the_numbers() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "headcount.guide"], capture_output=True, text=True, check=True
@@ -40,6 +41,7 @@ def test_module_prints_the_numbers() -> None:
     assert json.loads(done.stdout) == embedded()
 
 
+@pytest.mark.slow
 def test_programs_print_what_the_page_shows() -> None:
     page = (FOLDER / "index.html").read_text()
     shown = re.findall(

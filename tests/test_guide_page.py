@@ -51,8 +51,15 @@ def test_parts_are_numbered_without_gaps() -> None:
     assert [f"{int(number):02}-{part}" for part, number in shown] == names
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [PHONE, DESKTOP], ids=["phone", "desktop"])
+@pytest.mark.parametrize(
+    ("viewport", "scheme"),
+    [
+        pytest.param(PHONE, "dark", id="phone-dark"),
+        pytest.param(DESKTOP, "light", id="desktop-light"),
+        pytest.param(PHONE, "light", id="phone-light", marks=pytest.mark.slow),
+        pytest.param(DESKTOP, "dark", id="desktop-dark", marks=pytest.mark.slow),
+    ],
+)
 def test_page_is_for_everybody(browser: Browser, viewport: dict[str, int], scheme: str) -> None:
     """Everything is unfolded first. No formula is wider than a phone."""
     with opened(browser, viewport=viewport, color_scheme=scheme) as page:

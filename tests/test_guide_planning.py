@@ -142,7 +142,9 @@ def test_offers(browser: Browser, data: Any) -> None:
                     assert f"least_people = {people}\n" in file.inner_text()
 
 
-@pytest.mark.parametrize("trust", TRUSTS)
+@pytest.mark.parametrize(
+    "trust", [TRUSTS[0], *(pytest.param(trust, marks=pytest.mark.slow) for trust in TRUSTS[1:])]
+)
 def test_file_is_a_survey(browser: Browser, data: Any, tmp_path: Path, trust: str) -> None:
     """The file has what the reader wrote, and its plan has the margin that the page promised."""
     nasty = 'Is "C:\\temp" a place? 100 % 🙂\t#'

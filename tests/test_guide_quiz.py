@@ -1,5 +1,6 @@
 """The quiz of the guide: it scores rightly, and every wrong answer is shown to be wrong."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -93,8 +94,17 @@ def check_simulation(asked: Shown, chosen: int, result: Result) -> None:
         assert abs(numbers(result.believed)[0] - believed) <= 0.02 * abs(believed), where
 
 
-@pytest.mark.parametrize("chosen", range(ANSWERS))
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    ("seed", "chosen"),
+    [
+        (1, 0),
+        *(
+            pytest.param(seed, chosen, marks=pytest.mark.slow)
+            for seed, chosen in itertools.product([1, 2], range(ANSWERS))
+            if (seed, chosen) != (1, 0)
+        ),
+    ],
+)
 def test_every_answer_is_scored_and_every_mistake_is_simulated(
     browser: Browser, data: Any, seed: int, chosen: int
 ) -> None:
@@ -141,6 +151,7 @@ def test_right_answers_win(browser: Browser, data: Any) -> None:
         expect(place).to_contain_text("Every answer was right.")
 
 
+@pytest.mark.slow
 def test_numbers_are_fresh_and_all_kinds_of_questions_come(browser: Browser, data: Any) -> None:
     """The questions that come in several kinds are answered wrongly, and the others rightly."""
     stories, kinds = set(), set()

@@ -178,7 +178,10 @@ def measured(density: Locator) -> float:
     return number_in(found[1])
 
 
-@pytest.mark.parametrize(("way", "number", "place"), [("bins", 12, 11), ("waves", 5, 2)])
+@pytest.mark.parametrize(
+    ("way", "number", "place"),
+    [("bins", 12, 11), pytest.param("waves", 5, 2, marks=pytest.mark.slow)],
+)
 def test_crowds_have_the_stated_error(density: Locator, way: str, number: int, place: int) -> None:
     """The mean of 30 squared errors is near the stated mean. Their spread is seen in the runs."""
     if way == "waves":

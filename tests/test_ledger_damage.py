@@ -247,7 +247,7 @@ def test_flipped_bits_are_refused_or_do_not_matter(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("bit", range(8))
 def test_all_flipped_bits_are_refused_or_do_not_matter(tmp_path: Path, bit: int) -> None:
-    """This bit of every byte."""
+    """Flip the same bit of every byte."""
     check_bits(tmp_path, lambda data: range(bit, 8 * len(data), 8))
 
 

@@ -188,12 +188,19 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "survey-planning": check_survey_planning,
     "three-trusts": check_three_trusts,
 }
+LONG = {"survey-planning", "three-trusts"}
 
 
 # Tests --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in LONG else [])
+        for path in NOTEBOOKS
+    ],
+)
 def test_notebook_runs_and_its_key_figures_are_right(path: Path) -> None:
     outputs = notebook_pages.outputs(path)
     CHECKS[path.stem](text(outputs))

@@ -56,8 +56,8 @@ NOTHING_ALONE = {
     "shuffle.zero-exact-histogram",
 }
 OVERCLAIMED = 0.6  # of ε
-# Audits see less of these: in the audited crowd, quantiles show 0.64 of ε, and a table that is fitted
-# to noisy cells and margins shows less than these do.
+# Audits see less of these. In the audited crowd, quantiles show 0.64 of ε. A table that is fitted
+# to noisy cells and margins shows less than these cells and margins do.
 SHOWS_LESS = {
     ("central.exponential-quantile", "quantiles"): 0.5,
     ("central.fitted-table", "table"): 0.3,

@@ -140,6 +140,7 @@ def test_everybody_answers_everything_in_shuffle_trust(tmp_path: Path) -> None:
     assert not (tmp_path / "person").exists()
 
 
+@pytest.mark.slow
 def test_the_command_asks_only_what_was_drawn(
     headcount: Headcount, survey: Document, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
