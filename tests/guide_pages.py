@@ -22,10 +22,13 @@ def embedded() -> Any:
 
 
 @contextmanager
-def opened(browser: Browser, *, seed: int | None = 1, **settings: Any) -> Iterator[Page]:
+def opened(
+    browser: Browser, *, seed: int | None = 1, all_parts: bool = True, **settings: Any
+) -> Iterator[Page]:
     """The guide without motion. Nothing may fail, and nothing may leave the machine.
 
-    Its random bytes follow from `seed`. If this is None, they are the browser's.
+    Its random bytes follow from `seed`. If this is None, they are the browser's. The browser lays
+    out all parts. If `all_parts` is false, it does so for parts in sight alone, as for readers.
     """
     settings = {"viewport": DESKTOP, "reduced_motion": "reduce", "locale": "en-US", **settings}
     context = browser.new_context(**settings)
@@ -38,11 +41,21 @@ def opened(browser: Browser, *, seed: int | None = 1, **settings: Any) -> Iterat
     page.goto((FOLDER / "index.html").as_uri())
     if seed is not None:
         page.evaluate("(seed) => window.guide.seed(seed)", seed)
+    if all_parts:
+        page.evaluate(
+            "document.querySelectorAll('.part').forEach("
+            "(one) => { one.style.contentVisibility = 'visible'; })"
+        )
     try:
         yield page
         assert not wrong
     finally:
         context.close()
+
+
+def unfold(page: Page) -> None:
+    """Open everything that is folded."""
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
 
 
 def _leaves(url: str) -> bool:

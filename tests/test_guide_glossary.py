@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from browsing import chromium
-from guide_pages import embedded, opened
+from guide_pages import embedded, opened, unfold
 
 ROOT = Path(__file__).parents[1]
 PARTS = ROOT / "browser" / "guide" / "parts"
@@ -60,7 +60,7 @@ def test_links_of_the_page_lead_somewhere(browser: Browser) -> None:
 
 def test_terms_are_linked_where_they_are_first_used(browser: Browser) -> None:
     with opened(browser) as page:
-        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+        unfold(page)
         for name in page.locator(".glossary dt").all_inner_texts():
             used = page.locator(f".part:not(#glossary) em:text-is('{name}')")
             if used.count():
@@ -209,7 +209,7 @@ def test_rates_of_densities(data: Any) -> None:
 
 def test_programs_show_that_ties_break_privacy(browser: Browser) -> None:
     with opened(browser) as page:
-        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        unfold(page)
         shown = page.locator("#glossary samp").last.inner_text()
         assert shown.split("\n")[:2] == [
             "ties in both halves: True 4",

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from browsing import chromium, serious
-from guide_pages import DESKTOP, PHONE, opened
+from guide_pages import DESKTOP, PHONE, opened, unfold
 from headcount.guide.files import FOLDER
 
 MOST_BYTES = 400_000
@@ -63,7 +63,7 @@ def test_parts_are_numbered_without_gaps() -> None:
 def test_page_is_for_everybody(browser: Browser, viewport: dict[str, int], scheme: str) -> None:
     """Everything is unfolded first. No formula is wider than a phone."""
     with opened(browser, viewport=viewport, color_scheme=scheme) as page:
-        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        unfold(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
         wide = page.evaluate(
             "[...document.querySelectorAll('.formula')].filter("
@@ -90,7 +90,7 @@ def test_links_lead_somewhere(browser: Browser) -> None:
 
 
 def test_contents_lead_to_all_parts(browser: Browser) -> None:
-    with opened(browser) as page:
+    with opened(browser, all_parts=False) as page:
         parts = page.locator(".part")
         links = page.locator(".contents a")
         expect(links).to_have_count(parts.count())
@@ -100,3 +100,5 @@ def test_contents_lead_to_all_parts(browser: Browser) -> None:
             expect(links.nth(at)).to_have_attribute("aria-current", "true")
             assert page.evaluate("location.hash") == f"#{parts.nth(at).get_attribute('id')}"
             expect(page.locator(".progress")).to_contain_text(f"Part {at + 1} of {parts.count()}")
+            for chart in parts.nth(at).locator(".reader:visible svg").all():
+                expect(chart).not_to_be_empty()  # it is drawn when its part comes into sight

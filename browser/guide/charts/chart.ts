@@ -46,7 +46,11 @@ export class Chart {
   readonly element: HTMLElement;
   private readonly frame: Figure;
   private readonly svg = s("svg", { "aria-hidden": "true", focusable: "false" });
-  private readonly reader = h("div", { class: "reader", role: "slider", tabindex: 0, "aria-valuemin": 0 }, this.svg);
+  private readonly reader = h(
+    "div",
+    { class: "reader", role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-valuenow": 0 },
+    this.svg,
+  );
   private readonly reading = h("p", { class: "reading", "aria-hidden": "true" });
   private width = 0;
   private chosen: number | null = null; // where the reader looks, in the list of `stops`
