@@ -11,7 +11,8 @@ help: ## List the targets
 demo: .venv/all ## Ask one sensitive question under three trust models, and save headcount-demo.png
 	$(BIN)/headcount demo
 
-test: lint browser guide chromium java postgres ## Check and test everything that is quick (under 10 minutes)
+test: .venv/dev .venv/all browser/node_modules chromium java postgres ## Check and test everything that is quick (under 10 minutes)
+	$(MAKE) --no-print-directory --jobs=2 --output-sync lint browser guide
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: .venv/dev browser guide chromium java postgres compiler ## Run the long tests as well

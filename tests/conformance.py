@@ -204,8 +204,10 @@ def asked_crowds(
                 continue
             late = before >= (1 if sparing else quick_settings(small, name, task))
             # Sums differ from means only by a factor, a paper's parameters only by their numbers,
-            # and quantiles from distributions only by what is read from an answer.
+            # and quantiles from distributions only by what is read from an answer. Most densities
+            # are read from histograms.
             alike = isinstance(p.task, hc.Sum | hc.Quantiles)
+            alike |= isinstance(p.task, hc.Density) and name != "local.density-series"
             late |= sparing and (alike or p.calibration == "paper")
             # For each option that is not a choice of a word, only the first number is tried.
             first = tried_options(SMALL_OPTIONS, name, task)[0] if small else {}

@@ -112,7 +112,7 @@ def test_offers(browser: Browser, data: Any) -> None:
             (5, "with_sampling", 0.2, 300),
         ):
             to(place.get_by_label("How exact must it be?"), data["margins"].index(wanted))
-            to(place.get_by_label("How many people can you ask?"), data["people"].index(people))
+            to(place.get_by_label("How many people will answer?"), data["people"].index(people))
             place.get_by_role("radio", name=str(size), exact=True).check()
             whom = "The people who answer" if kind == "margin" else "Everybody from whom"
             place.get_by_role("radio", name=whom).check()
@@ -133,7 +133,7 @@ def test_offers(browser: Browser, data: Any) -> None:
                     epsilon, plan = found
                     assert f"ε = {epsilon:g}. " in text
                     assert shows(text, plan[kind])
-                    assert f"at most {plan['within']} are right" in text
+                    assert f"at most {plan['within']} with them" in text
                 place.get_by_role("radio", name=f"({trust})").check()
                 file = place.locator(".survey-file")
                 assert file.get_by_role("button").count() == (found is not None)
@@ -150,7 +150,7 @@ def test_file_is_a_survey(browser: Browser, data: Any, tmp_path: Path, trust: st
     nasty = 'Is "C:\\temp" a place? 100 % 🙂\t#'
     with opened(browser) as page:
         place = widget(page, "planning")
-        to(place.get_by_label("How many people can you ask?"), data["people"].index(30_000))
+        to(place.get_by_label("How many people will answer?"), data["people"].index(30_000))
         place.get_by_role("radio", name=f"({trust})").check()
         place.get_by_text("Write your own questions").click()
         place.get_by_label("Title").fill("")
@@ -178,7 +178,7 @@ def test_file_is_a_survey(browser: Browser, data: Any, tmp_path: Path, trust: st
 def test_file_keeps_texts_of_all_questions(browser: Browser, data: Any) -> None:
     with opened(browser) as page:
         place = widget(page, "planning")
-        to(place.get_by_label("How many people can you ask?"), 6)
+        to(place.get_by_label("How many people will answer?"), 6)
         place.get_by_role("radio", name="10", exact=True).check()
         place.get_by_text("Write your own questions").click()
         expect(place.locator(".field")).to_have_count(11)

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 
@@ -38,4 +39,5 @@ def output(program: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    json.dump([output(program) for program in json.load(sys.stdin)], sys.stdout)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        json.dump(list(pool.map(output, json.load(sys.stdin))), sys.stdout)

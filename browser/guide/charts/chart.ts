@@ -39,7 +39,7 @@ export interface Spec {
 }
 
 const GAP = 8;
-const LETTER = 7.2; // about the width of a letter in a label, in pixels
+const LETTER = 8; // about the width of a letter in a label, in pixels, in fonts with wide letters
 
 /** A chart that can be shown again with other numbers. */
 export class Chart {

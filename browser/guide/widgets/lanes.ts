@@ -124,7 +124,7 @@ export function lanes(place: HTMLElement): void {
     seen,
     chart.element,
     said,
-    h("p", { class: "note" }, `Shuffle trust has δ = ${short(delta)}. Central and local trust have δ = 0.`),
+    h("p", { class: "note" }, `Here, shuffle trust has δ = ${short(delta)}. Central and local trust have δ = 0.`),
   );
   reset();
 }

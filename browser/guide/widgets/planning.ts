@@ -104,7 +104,7 @@ export function planning(place: HTMLElement): void {
       (value) => wished({ sampling: value === "population" }),
       "crowd",
     ),
-    slider("How many people can you ask?", given.people, given.people.indexOf(wish.people), short, (people) =>
+    slider("How many people will answer?", given.people, given.people.indexOf(wish.people), short, (people) =>
       wished({ people }),
     ).element,
     choice(
@@ -151,7 +151,7 @@ function offer(wish: Wish): HTMLElement {
   const whom = `If people trust ${WHOM[wish.trust]}: `;
   const found = enough(wish);
   if (found) {
-    const guesses = `Of 100 people who guess about you, at most ${found.within} are right.`;
+    const guesses = `Of 100 people who guess about you, on average 50 are right without your answers, and at most ${found.within} with them.`;
     const rest = `. The margin is ${written(found.margin)}. ${guesses}`;
     return h("span", {}, whom, h("strong", {}, `ε = ${short(found.epsilon)}`), rest);
   }

@@ -124,7 +124,7 @@ def protection(protocol: Protocol) -> str:
     """What is left if the shuffler and the analyzer collude."""
     local = protocol.trust is hc.Trust.LOCAL
     left = protocol.guarantee.epsilon if local else protocol.local_epsilon
-    return "nothing" if math.isinf(left) else f"ε = {math.ceil(100 * left) / 100:g}"
+    return "none" if math.isinf(left) else f"ε = {math.ceil(100 * left) / 100:g}"
 
 
 def numbers() -> dict[str, Any]:
