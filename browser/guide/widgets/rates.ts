@@ -33,7 +33,7 @@ export function rates(place: HTMLElement): void {
         `Without their constant factors, the rates ask for about `,
         h("strong", {}, `${Number(needed.toPrecision(2)).toLocaleString("en-US")} private answers`),
         ` to learn the shape as well as from ${people.value.toLocaleString("en-US")} answers without privacy. ` +
-          "The lines of the figure include these factors.",
+          "The solid lines of the figure include these factors.",
       ),
     );
     chart.show(spec(smoothness.value, level.value));
