@@ -11,6 +11,7 @@ help: ## List the targets
 demo: .venv/all ## Ask one sensitive question under three trust models, and save headcount-demo.png
 	$(BIN)/headcount demo
 
+# What the two jobs need is made first, since each of them would make it.
 test: .venv/dev .venv/all browser/node_modules chromium java postgres ## Check and test everything that is quick (under 10 minutes)
 	$(MAKE) --no-print-directory --jobs=2 --output-sync lint browser guide
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"

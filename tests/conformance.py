@@ -110,7 +110,7 @@ LARGE_OPTIONS: dict[str, list[dict[str, Any]]] = {
 # For each combination of a protocol's options, quick tests try this many settings, or one if a test
 # takes long. The slow tests try the others.
 QUICK_SETTINGS = 2
-MANY_OPTIONS = 4
+MANY_OPTIONS = 4  # with more combinations, quick tests try one setting of a large crowd
 # These have too many bundles to list. Their views are judged in the named files.
 JUDGED_ELSEWHERE = {
     "shuffle.correlated-histogram": "tests/test_histograms.py",

@@ -139,7 +139,7 @@ def test_collusion(browser: Browser, data: Any) -> None:
             place.get_by_label(found["label"], exact=True).check()
             left = reading(place, "Left if the shuffler colludes")
             if found["left"] is None:
-                assert left == "nothing (ε = ∞)"
+                assert left == "no protection (ε = ∞)"
             else:
                 assert raised(left, found["left"])
             assert found["relies_on"] in said(place).replace("\n", " ")

@@ -18,7 +18,7 @@ import pytest
 
 import headcount as hc
 from commands import Headcount
-from headcount.ledger.postgres import PostgresStore
+from headcount.ledger.postgres import PostgresStore, without_password
 from headcount.ledger.store import Run
 from ledgers import (
     made,
@@ -138,6 +138,15 @@ def test_a_lost_server(postgres_server: str) -> None:
         for told in (str(refused.value), str(lost.value), repr(ledger)):
             assert "gehe" not in told
             assert "\n" not in told
+
+
+@pytest.mark.parametrize(
+    "password", ["geheim", "ge/heim", "ge#heim", "ge?heim", "ge@heim", "[heim"]
+)
+def test_addresses_are_shown_without_passwords(password: str) -> None:
+    shown = without_password(f"postgresql://me:{password}@host/ledger")
+    assert "heim" not in shown
+    assert "ge" not in shown.replace("postgresql", "").replace("ledger", "")
 
 
 def test_a_user_who_may_not_write(postgres_server: str) -> None:

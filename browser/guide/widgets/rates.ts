@@ -30,7 +30,7 @@ export function rates(place: HTMLElement): void {
       h(
         "p",
         {},
-        `Without their constant factors, the rates ask for about `,
+        `By the rates alone, without constant factors, it takes about `,
         h("strong", {}, `${Number(needed.toPrecision(2)).toLocaleString("en-US")} private answers`),
         ` to learn the shape as well as from ${people.value.toLocaleString("en-US")} answers without privacy. ` +
           "The solid lines of the figure include these factors.",

@@ -122,12 +122,14 @@ class Flips:
         self.s = theta + 1j * angles
         self.up, self.down = self._logs(theta, angles)
         every = (self.up, self.down, self.s)
-        self.parts = tuple(one.real for one in every), tuple(one.imag for one in every)
+        self.real_and_imaginary = tuple(one.real for one in every), tuple(one.imag for one in every)
         self.largest = tuple(float(np.abs(one).max()) for one in every)
         self._weigh(np.where(angles > 0, 2.0, 1.0) / self.period)
 
     def _weigh(self, share: Reals) -> None:
-        """Sets three weights of each frequency: κ, |κ|, and a bound on the terms that make up κ."""
+        """Sets the weights of each frequency (κ, |κ|, and a bound on the terms that make up κ), and
+        what follows from them for each stride.
+        """
         distance = np.expm1(self.s)
         kappa = self.c - self.f / distance
         self.weight = (self.c + self.f / np.abs(distance)) * share
@@ -242,7 +244,7 @@ class Flips:
         """g(t) in a window around `middle`, its error, and the logarithm of their common unit."""
         logs, phases = (
             zeros[:, None] * up + ones[:, None] * down - middle[:, None] * s
-            for up, down, s in self.parts
+            for up, down, s in self.real_and_imaginary
         )
         log_unit = logs[:, 0].copy()
         sizes = np.exp(logs - log_unit[:, None])
@@ -253,10 +255,9 @@ class Flips:
         # The error of an exponent is a few times `ROUNDING` times the sum of the absolute values of
         # its terms.
         up, down, s = self.largest
-        terms = zeros * up + ones * down
-        terms += np.abs(middle) * s
+        terms = zeros * up + ones * down + np.abs(middle) * s
         error = ROUNDING * 16 * terms * (sizes @ self.size)
-        turns = self.more * (3 + sum((s, up, down)))
+        turns = self.more * (3 + s + up + down)
         error += ROUNDING * (16 * turns + len(self.s) + 32) * (sizes @ self.weight)
         error += 16 * ROUNDING * self.total_weight
         if not self.all_frequencies:

@@ -193,4 +193,6 @@ def without_password(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return "the database in PostgreSQL"
+    if "@" in parts.path + parts.query + parts.fragment:  # the password has a / ? or #
+        return "the database in PostgreSQL"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -23,7 +23,7 @@ export function collusionPanel(place: HTMLElement): void {
 
   const show = () => {
     numbers.set("Claimed", CLAIM);
-    numbers.set(LEFT, chosen.left === null ? "nothing (ε = ∞)" : `ε = ${bound(chosen.left)}`);
+    numbers.set(LEFT, chosen.left === null ? "no protection (ε = ∞)" : `ε = ${bound(chosen.left)}`);
     shown.replaceChildren();
     words.say(
       "What the library says about this protocol:",
