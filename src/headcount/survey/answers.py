@@ -23,7 +23,7 @@ NO = ("no", "n", "false", "0", "0.0")
 
 
 class Asked(Protocol):
-    """What is needed of a question to read its answers."""
+    """The properties of a question that are needed to read its answers."""
 
     @property
     def id(self) -> str: ...
@@ -42,7 +42,7 @@ class Asked(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Answers in any form. `rows` has the place of each row's answer in the list `distinct`."""
+    """Answers in any form. For each row, `rows` has the index of its answer in `distinct`."""
 
     distinct: list[Any]
     rows: NDArray[np.intp]
@@ -63,7 +63,9 @@ class Given:
         return cls(list(found), places)
 
     def numbered(self, question: Asked, words: Mapping[str, int]) -> NDArray[np.int64]:
-        """The number that `words` gives to each answer. "No answer" has the next number."""
+        """The number that `words` gives to each answer. In an optional question, "no answer" gets
+        the number after the largest of these.
+        """
         skipped = 1 + max(words.values()) if question.optional else None
         return self.coded(question, lambda answer: words.get(_word(answer)), skipped)
 
@@ -86,8 +88,8 @@ class Given:
 def columns_of(questions: Sequence[Asked], data: Any) -> dict[str, Any]:
     """The column of answers of each question: from a mapping, a data frame, a file, or Arrow data.
 
-    The answers to a question with boxes are one column of labels with semicolons between them, or a
-    column `id.label` for each box, with yes or no.
+    The answers to a question with boxes are either one column of labels that are separated by
+    semicolons, or one column `id.label` for each box, which holds yes or no.
     """
     if isinstance(data, Mapping):
         for question in questions:
@@ -165,7 +167,7 @@ def _tick(answer: Any) -> int | None:
 def numbers_given(
     question: Asked, answers: Any, low: float, high: float, *, whole: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The answers as numbers, and which rows have no answer. Such rows have the number `low`."""
+    """The answers as numbers, and which rows have no answer. These rows get the number `low`."""
     numbers = _floats(answers)
     if numbers is None:  # some answers are text
         given = Given.of(answers)
@@ -180,7 +182,7 @@ def numbers_given(
 
 
 class WrongAnswer(InvalidValue):
-    """An answer that does not fit its question. `discreet` is a message that does not show it."""
+    """An answer that does not fit its question. The message `discreet` does not show the answer."""
 
     discreet: str = ""
 
@@ -229,7 +231,7 @@ def _is_missing(answer: Any) -> bool:
 
 
 def _word(answer: Any) -> str:
-    """The answer as a word. Whole numbers and true or false become words, too."""
+    """The answer as a word. Whole numbers and booleans become words, too."""
     return str(answer).strip()
 
 

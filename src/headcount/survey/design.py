@@ -98,7 +98,7 @@ def _labels(ask: Ask) -> list[int | str]:
 
 @dataclass(frozen=True)
 class Release:
-    """One release. It answers the questions with these ids.
+    """One release. It answers the questions whose ids are `ids`.
 
     At least `asked` people answer it. In local trust, this holds except with a probability of about
     1e-9, since each person's device decides at random whether it answers.
@@ -167,7 +167,7 @@ class Release:
 
     @property
     def _scale(self) -> float:
-        """The factor from an error for the people who answer to an error for the whole crowd."""
+        """The factor that turns an error for the people who answer into one for the whole crowd."""
         return 1.0 if is_average(self.protocol.task) else self.users / self.expected
 
     @property
@@ -197,7 +197,7 @@ class OneNumber:
 def _one_number(estimate: Estimate, task: Task, at: int) -> Estimate:
     """The answer to a yes-no question, which is one number of a longer answer."""
     law = estimate.error_law
-    alike = np.ndim(law.standard_error) == 0  # all numbers have errors of the same law
+    alike = np.ndim(law.standard_error) == 0  # the errors of all numbers have the same law
     return replace(
         estimate,
         task=task.name,
@@ -227,7 +227,7 @@ class Design:
     waves: int = 1
     releases_each: int | None = None  # how many releases a person answers; None means all
     tables: tuple["AskedTable", ...] = ()
-    kept_waves: int = 1  # in how many waves devices repeat their answers
+    kept_waves: int = 1  # the number of waves in which devices repeat their answers
 
     @property
     def asked(self) -> tuple[Ask, ...]:
@@ -294,7 +294,9 @@ class Design:
 
     @property
     def redrawn(self) -> float:
-        """A bound on the probability that somebody's noise does not fit in some wave."""
+        """A bound on the probability that, in at least one wave, an honest person's noise does not
+        fit.
+        """
         overflow = math.fsum(
             one.protocol.randomizer.overflow(slots)
             for one, slots in zip(self.releases, self.slots_of, strict=True)

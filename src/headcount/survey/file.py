@@ -48,7 +48,7 @@ _SYNTAX = (  # the beginning of the parser's message, what must hold, and the fi
 
 
 def load(path: str | PathLike[str]) -> Survey:
-    """The survey of a file."""
+    """The survey in a file."""
     place = Path(path)
     try:
         with place.open("rb") as file:
@@ -64,7 +64,7 @@ def load(path: str | PathLike[str]) -> Survey:
 
 
 def read(text: str, name: str = "the survey") -> Survey:
-    """The survey of a text. Errors call it `name`."""
+    """The survey in a text. Errors call the text `name`."""
     lines = _Lines.of(text, name)
     for at, line in _plain_lines(text):
         heading = _HEADER.match(line)
@@ -141,7 +141,7 @@ class _Lines:
 
     @contextmanager
     def within(self, heading: str, number: int = 0) -> Iterator[None]:
-        """Errors of this block name the line of the key that they mention."""
+        """Add a line number to errors from this block: the line of the key that they mention."""
         try:
             yield
         except HeadcountError as error:

@@ -41,7 +41,7 @@ def total(numbers: Iterable[float], times: int = 1) -> float:
 
 
 def stated(epsilon: float, budget: Budget) -> float:
-    """The whole budget if ε is nearly as large. It is never smaller than ε."""
+    """The ε to state: the whole budget if ε is only a little smaller, and otherwise ε itself."""
     return budget.epsilon if budget.epsilon * _NEARLY < epsilon <= budget.epsilon else epsilon
 
 
@@ -50,8 +50,8 @@ def joint(
 ) -> tuple[Guarantee, PrivacyCurve]:
     """The guarantee and the curve of all releases together, if each is made `waves` times.
 
-    The guarantee is within the budget whenever the sum or the composition of all privacy losses
-    is. Otherwise it says by how much they exceed it.
+    The guarantee is within the budget if the sum or the composition of all privacy losses is.
+    Otherwise its δ is larger than the δ of the budget.
     """
     promises = [one.guarantee for one in protocols]
     curve = joint_curve([one.curve for one in protocols], waves)
@@ -61,7 +61,7 @@ def joint(
         delta <= budget.delta or delta < curve.delta(budget.epsilon)
     )
     if pure <= budget.epsilon:
-        # The curve is rounded up, and the guarantee should be a point of it.
+        # The curve is rounded up, and the guarantee should be a point on it.
         least = curve.epsilon(0.0)
         epsilon, delta = max(pure, least) if least <= budget.epsilon else pure, 0.0
         exact = is_exact(protocols)
@@ -128,7 +128,7 @@ def _every_answer(protocol: Protocol) -> bool:
 
 
 def reliance(protocols: Sequence[Protocol]) -> str:
-    """Whom people must trust. It is empty if this is the same as usual in the trust model."""
+    """Whom people must trust. The text is empty if this is as usual in the trust model."""
     promises = [one.guarantee for one in protocols]
     if all(one.relies_as_usual for one in promises):
         return ""

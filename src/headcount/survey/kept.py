@@ -35,7 +35,7 @@ from headcount.survey.local import dealt, drawn_releases
 if TYPE_CHECKING:
     from headcount.survey.survey import Survey
 
-_MOST_COMPARED = 200_000  # laws are not compared if pairs of values times messages exceed this
+_MOST_COMPARED = 200_000  # laws are compared if values² × possible messages is at most this
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Drawings:
 
     people: NDArray[np.int64]
     values: NDArray[Any]
-    messages: NDArray[Any]  # one message each
+    messages: NDArray[Any]  # one message for each row
 
     @property
     def most(self) -> int:
@@ -89,7 +89,7 @@ class Drawings:
                 np.concatenate([self.values, values[new]]),
                 np.concatenate([self.messages, sent]),
             )
-        # The row of each place: old rows come first, and then the new ones.
+        # The row of the drawings for each place. Old rows come first, and then the new ones.
         rows = np.concatenate([np.arange(known), np.full(len(people), -1)])
         rows[known + new] = known + np.arange(len(new))
         return drawn, drawn.messages[rows[first[which[known:]]]]
@@ -97,8 +97,8 @@ class Drawings:
 
 @dataclass(frozen=True)
 class Wave:
-    """A wave that is prepared but not sent yet. `charges` has the names of all charges so far, as
-    many as the largest number of values that one person has held in one release.
+    """A wave that is prepared but not sent yet. `charges` has the names of all charges so far.
+    There are as many charges as the largest number of values that one person has held in a release.
     """
 
     batches: tuple[Batch, ...]
@@ -254,8 +254,8 @@ def shown_changes(design: Design) -> float | None:
     """The largest probability with which a change of a value shows in the messages of a release.
 
     Messages m and m' for two values are independent, so they differ with the probability
-    1 − Σ_m P(m)·P'(m). For one yes-no question this is p² + (1−p)². None if some laws are too long
-    to be listed.
+    1 − Σ_m P(m)·P'(m). For one yes-no question this is p² + (1−p)². The result is None if some
+    laws are too long to be listed.
     """
     found = [_shown_change(one.protocol) for one in design.releases]
     known = [one for one in found if one is not None]

@@ -54,7 +54,7 @@ class KeptFile:
                 hint="open the kept answers again",
             )
         document = {"format": _FORMAT, "version": _VERSION, **contents}
-        last = digest(json.loads(json_text(document)))  # of the numbers as JSON has them
+        last = digest(json.loads(json_text(document)))  # the digest after a round trip through JSON
         write_file(self.path, json_text({**document, "digest": last}) + "\n", private=True)
         self._last = last
 
@@ -82,7 +82,7 @@ class KeptFile:
 
 
 def fingerprint(design: Design) -> str:
-    """A digest of the releases, which says to which survey kept answers belong."""
+    """A digest of the releases. It shows which survey the kept answers belong to."""
     return digest([_facts(one) for one in design.releases])
 
 

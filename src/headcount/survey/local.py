@@ -6,8 +6,8 @@ release r has the length π_r·2^32. A device draws a number u below 2^32, witho
 value. It answers each release in whose part one of the numbers u, u + 2^32, u + 2·2^32, … lies.
 Which releases a person answers is public, so no amplification by sampling is claimed.
 
-Let f be a share of the crowd of n people, and let v be the variance of the noise of one person in
-such a share. Then the error about the crowd has the variance
+Let f be a share of the crowd of n people, and let v be the variance of the noise if f is estimated
+from a single person. Then the error about the crowd has the variance
 v/(nπ) + f(1−f)·(1/(nπ) − 1/n)·n/(n−1). The second part comes from who was asked. Every interval
 includes it, even if the crowd is not seen as a sample of a population.
 
@@ -40,7 +40,7 @@ from headcount.survey.joint import NEIGHBORS, check_within, is_exact, stated, to
 _BELOW = 1 - 1e-12  # so that sums of rounded ε stay within the budget
 _LISTED_WAVES = 500  # up to this number, the losses of all waves are listed
 _FEWEST = 2  # on average, at least this many people answer a release, if there are enough
-_DEVIATIONS = 6.0  # fewer people than `asked` answer a release with probability 1e-9
+_DEVIATIONS = 6.0  # with probability 1e-9, fewer than `asked` people answer a release
 _NAMES = {
     "count": ("local.randomized-response",),
     "boxes": ("local.some-boxes", "local.padded-boxes"),
@@ -112,7 +112,7 @@ def promised(
 ) -> tuple[Guarantee, PrivacyCurve]:
     """The guarantee and the curve of all that one person answers, whichever releases these are.
 
-    In each wave, a person may answer other releases.
+    A person may answer different releases in each wave.
     """
     protocols = [one.protocol for one in releases]
     sets = [[protocols[at].guarantee for at in some] for some in answered_sets(releases)]
@@ -141,9 +141,9 @@ def promised(
 
 
 def answered_sets(releases: Sequence[Release]) -> list[tuple[int, ...]]:
-    """The places of the releases that one person may answer together.
+    """All sets of releases that one person may answer together. A release is given by its place.
 
-    They change only where a number u + k·2^32 enters or leaves the part of a release.
+    The set changes only where a number u + k·2^32 enters or leaves the part of a release.
     """
     ends = accumulate(int(one.share) for one in releases)
     places = np.unique(np.array([0, *(end % LINE for end in ends)], dtype=np.uint64))
@@ -165,7 +165,9 @@ def questions_answered(releases: Sequence[Release]) -> tuple[int, int]:
 
 
 def _groups(asks: Sequence[Ask]) -> list[tuple[Ask, ...]]:
-    """Yes-no questions of one weight are the boxes of one release."""
+    """The questions of each release. Yes-no questions of equal weight are the boxes of one release,
+    unless they name a protocol.
+    """
     groups: dict[object, list[Ask]] = {}
     for at, ask in enumerate(asks):
         alone = ask.task.name != "count" or ask.protocol is not None
@@ -239,7 +241,9 @@ def _whole_shares(shares: Sequence[float], each: int) -> list[int]:
 
 
 def _release(choice: _Choice, share: int, crowd: Crowd) -> Release:
-    """The release for this share of the people. Fewer than `asked` people are very unlikely."""
+    """The release for this share of the people. It is very unlikely that fewer than `asked` people
+    answer it.
+    """
     asked, expected = people_asked(share, crowd.users)
     built = replace(choice.built, crowd=Crowd(asked))
     ids = tuple(ask.id for ask in choice.asks)
@@ -247,7 +251,7 @@ def _release(choice: _Choice, share: int, crowd: Crowd) -> Release:
 
 
 def people_asked(share: int, users: int) -> tuple[int, int]:
-    """How many of the people answer a release with this share, at least and on average."""
+    """The least and the average number of people who answer a release with this share."""
     part = share / LINE
     expected = max(1, round(users * part))
     missing = _DEVIATIONS * math.sqrt(users * part * (1 - part))

@@ -25,7 +25,7 @@ from headcount.core.table import short
 from headcount.survey.answers import NO_ANSWER
 from headcount.survey.readings import ANSWERED, EVERYBODY, Reading, hull, mean_of
 
-_SPENT = 0.2  # the part of an error probability that is for the number of people who answered
+_SPENT = 0.2  # the part of the error probability for the number of people who answered
 
 
 class NumberAsked(Protocol):
@@ -115,7 +115,7 @@ def _bin(asked: NumberAsked, at: int, low: float, value: float, high: float, amo
 
 @dataclass(frozen=True, eq=False)
 class _LinearError:
-    """The error of a weighted sum of the cells. Its margins are longer by `blur`."""
+    """The error of a weighted sum of the cells. Its margins are larger by `blur`."""
 
     law: DistributionError
     weights: NDArray[np.float64]

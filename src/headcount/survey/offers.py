@@ -1,4 +1,4 @@
-"""Offers: an offer is a protocol for a release, with any amount of noise.
+"""Offers. An offer is a protocol for a release whose amount of noise is not chosen yet.
 
 All errors here are relative: they are shares of the possible range of the answer, divided by the
 weight of the question. An offer says how private a release with a given relative error is. The
@@ -75,7 +75,7 @@ class Offer(ABC):
 
     @property
     def has_quick(self) -> bool:
-        """Whether quick observations differ from others."""
+        """Whether `observations` gives a different result if `quick`."""
         return False
 
     @abstractmethod
@@ -104,11 +104,11 @@ class PoissonOffer(Offer):
 
     @cached_property
     def _reference(self) -> Protocol:
-        """A protocol of this kind, with any noise."""
+        """A protocol of this kind. Its amount of noise does not matter."""
         share = math.sqrt(self.sharing)
         budget = Budget(self.budget.epsilon / share, max(self.budget.delta / 2, LEAST_DELTA))
         built = self._built(budget)
-        # Protocols with other noise must have the same tree.
+        # Protocols with a different amount of noise must have the same tree.
         shape = getattr(getattr(built, "tree", None), "fanouts", None)
         if shape is None:
             return built
@@ -134,7 +134,9 @@ class PoissonOffer(Offer):
         return observations_of(self._curve(error))[0]
 
     def build(self, error: float) -> Protocol:
-        """The budget of the protocol is a point of the curve that this noise has."""
+        """The protocol with about this relative error. Its budget is a point on the curve of its
+        noise.
+        """
         curve, reference = self._curve(error), self._reference
         options = {name: getattr(reference, name) for name in option_names(type(reference))}
         for delta in (self.budget.delta / self.sharing, self.budget.delta):
@@ -156,7 +158,7 @@ class PoissonOffer(Offer):
         return self.relative(self._reference)
 
 
-# Surveys of other crowds need the same curves again.
+# These curves are cached, because surveys of other crowds need them again.
 
 
 @lru_cache(maxsize=256)

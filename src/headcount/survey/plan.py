@@ -334,8 +334,8 @@ def needed_people(survey: "Survey", margin: float, *, confidence: float = 0.95) 
 
 
 def _changed(survey: "Survey", **setting: Any) -> "Survey":
-    """The survey with another setting. Without a change, it is the same object, which has its
-    designs already.
+    """The survey with another setting. If nothing changes, it is the same object, whose designs
+    are already computed.
     """
     same = all(getattr(survey, name) == value for name, value in setting.items())
     return survey if same else replace(survey, **setting)
@@ -344,8 +344,8 @@ def _changed(survey: "Survey", **setting: Any) -> "Survey":
 def _least(
     worst: Callable[[float], float], target: float, start: float, low: float, high: float
 ) -> float | None:
-    """About the least number for which `worst` is at most the target. It has few digits. None if
-    there is no such number. `worst` must fall as the number grows.
+    """About the least number for which `worst` is at most the target, with few digits. The result
+    is None if there is no such number. `worst` must fall as the number grows.
     """
 
     def fits(value: float) -> bool:

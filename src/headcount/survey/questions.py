@@ -277,7 +277,7 @@ class Several(Question):
     """A question that is answered with any of several choices, or with at most `at_most` of them.
 
     A person may also choose none of them. Privacy depends on `at_most`: the answers of two people
-    differ in at most twice as many boxes.
+    differ in at most 2·`at_most` boxes.
     """
 
     choices: tuple[str, ...] = ()
@@ -349,7 +349,8 @@ class Number(Question):
 
     `want` says what is read from the answers: the mean, quantiles at the shares `at`, or the shares
     of people in bins. `bins` has the edges of the bins. Quantiles and shares need the whole
-    distribution. It divides the range into `cells`, and treats numbers in one cell alike.
+    distribution. It divides the range into `cells` cells, and does not tell numbers in one cell
+    apart.
     """
 
     low: float = math.nan

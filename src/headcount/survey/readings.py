@@ -20,7 +20,7 @@ from headcount.survey.answers import NO_ANSWER
 
 EVERYBODY = "everybody"
 ANSWERED = "those who answered"
-_TRIED = 129  # possible means that are tried, before the ends are found by bisection
+_TRIED = 129  # how many means are tried before the ends are found by bisection
 _HALVINGS = 40
 
 

@@ -81,8 +81,8 @@ class Selection:
 
 
 def _blocks(release: Release) -> BlockRandomizer | None:
-    """The randomizer of a release if its boxes are questions of which a person answers some.
-    Otherwise None.
+    """The randomizer of a release if each box is a question, and a person answers only some of
+    them. Otherwise None.
     """
     found = release.protocol.randomizer
     return found if len(release.ids) > 1 and isinstance(found, BlockRandomizer) else None

@@ -28,7 +28,7 @@ class SampledError:
     """The noise of those asked, and the error that comes from who was asked.
 
     `scale` turns the noise into an error of the whole crowd. `spread` is the standard deviation
-    that comes from who was asked, and `left_out` is the factor of `share_left_out`. `size` is the
+    that comes from who was asked, and `left_out` is what `share_left_out` returns. `size` is the
     length of the range, and `share` is the estimate as a share of the range.
     """
 
@@ -63,7 +63,7 @@ class SampledError:
         middle = 2 * self.share + drawn
         root = np.sqrt(middle**2 - 4 * (1 + drawn) * (self.share**2 - own**2))
         end = (middle + sign * root) / (2 * (1 + drawn))
-        # One person asked shifts the share by about `left_out`.
+        # One person shifts the share of those asked by about `left_out`. Half of this is added.
         reach = np.maximum(np.abs(end - self.share), own) + self.left_out / 2
         found = reach * self.size
         return found if np.ndim(found) else float(found)

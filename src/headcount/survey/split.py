@@ -59,7 +59,8 @@ _SHUFFLER = {
     "distribution": "shuffle.tree",
 }
 _POISSON = ("shuffle.fake-users", "shuffle.fake-user-boxes", "shuffle.tree", "shuffle.margins")
-# With fewer releases, composition gains at most 1 % over adding up the ε of geometric noise.
+# With fewer releases than this, composition gains at most 1 % over adding up the ε of geometric
+# noise.
 _MANY = 15
 _MOST_CORRELATED = 4  # correlated noise is tried for at most this many questions
 _CORRELATED_SLOTS = 16  # how many messages a person sends for each of these questions
@@ -200,8 +201,8 @@ def _correlated(
     """Correlated noise for a few yes-no questions of one weight, if it has a smaller error.
 
     Its privacy losses are near those of geometric noise, so composition gains nothing. Therefore ε
-    and δ are divided among the questions. The error of fake users grows more slowly with the number
-    of questions.
+    and δ are divided among the questions. The error of `shuffle.fake-users` grows more slowly with
+    the number of questions, so correlated noise is tried for only a few.
     """
     asks = [ask for offer in offers for ask in offer.asks]
     alike = all(ask.task.name == "count" and ask.protocol is None for ask in asks)
@@ -209,7 +210,8 @@ def _correlated(
         return None
     share = len(asks) * (1 + 1e-12)
     each = Budget(budget.epsilon / share, budget.delta / share)
-    # Geometric noise has a smaller error. If even this is too large, no search is needed.
+    # Geometric noise has a smaller error than correlated noise. If even this error is too large,
+    # no search is needed.
     least = 1 / (math.sqrt(2) * math.sinh(each.epsilon / 2))
     if each.delta < LEAST_DELTA or least > 0.9 * protocols[0].standard_error():
         return None

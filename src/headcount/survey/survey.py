@@ -35,8 +35,8 @@ class Survey:
     """Questions to the same people. The budget is for everything that one person says.
 
     Nothing is analyzed if fewer than `least_people` people answer. `tables` has pairs of ids of
-    questions whose two-way tables are wanted. With `noise="shuffler"`, the shuffler adds the noise,
-    and not the people. If the same people are asked again, `waves` says how often they are asked
+    questions whose two-way tables are wanted. With `noise="shuffler"`, the shuffler adds the noise
+    instead of the people. If the same people are asked again, `waves` says how often they are asked
     in all. The budget is then for all waves together, and all waves have the design for
     `least_people`. In local trust, `keep_answers` makes a device randomize each answer once and
     repeat the result in all waves. Then the budget is for people whose answers stay the same.
@@ -128,7 +128,7 @@ class Survey:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Survey":
-        """The survey of a file. Errors name the line and the fix."""
+        """The survey in a file. Errors name the line and the fix."""
         from headcount.survey.file import load
 
         return load(path)

@@ -53,7 +53,7 @@ class Odds:
 
     @property
     def delta(self) -> str:
-        """What δ means. The sentence is that of a privacy report."""
+        """What δ means. The sentence is the same as in a privacy report."""
         return self.report.sentences[0]
 
 
