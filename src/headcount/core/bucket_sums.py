@@ -181,8 +181,8 @@ class KnownSum(SumError):
             return errors.reached(abs(value), (abs(factor), abs(other_factor))) > wrong
         rougher = [fine for fine in _ROUGH if fine < self.fine and len(self.parts) > 2]
         for fine in rougher:
-            # On this lattice and on the finest one, S moves by at most a blur each. The finest one
-            # has the smaller blur. So these answers are those of the finest lattice.
+            # A lattice moves S by at most its blur, and the finest lattice has the smaller blur. So
+            # whatever is decided on this lattice would also be decided on the finest one.
             rough = replace(self, fine=fine)._law
             if _reached(rough, abs(value) - 3 * rough.blur) < wrong - _CLOSE:
                 return False
@@ -215,7 +215,7 @@ class SumOfZeros(SumError):
 
     @cached_property
     def on_lattice(self) -> KnownSum:
-        """The same sum on a lattice. A standard error has `_COARSE` points."""
+        """The same sum on a lattice with at most `_COARSE` points in a standard error."""
         values, mass = self.groups.sums @ self.factors, self.groups.mass.ravel()
         step = max(self.standard_error / _COARSE, float(np.ptp(values)) / _MOST_POINTS) or 1.0
         places = np.rint(values / step).astype(np.int64)
@@ -365,7 +365,8 @@ def _trimmed(law: LatticeLaw, rare: float = _RARE) -> LatticeLaw:
 @dataclass(frozen=True, eq=False)
 class ZeroGroups:
     """The joint law of the sums Y_i of one or two groups of errors, given that all errors add up to
-    0. These include the errors of one further group. If there are two Y_i, `mass` is a table.
+    0. There is one further group of errors, which has no Y_i. If there are two Y_i, `mass` is a
+    table.
     """
 
     lines: tuple[NDArray[np.float64], ...]  # the possible values of each Y_i, in equal steps

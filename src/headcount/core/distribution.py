@@ -88,8 +88,8 @@ class SharesBelow:
 
 
 def last_before(places: Any) -> Any:
-    """The last whole number before each place, which is the day or second that ends there or
-    contains it.
+    """The last whole number before each place. It stands for the day or second that ends at this
+    place or contains it.
     """
     return np.ceil(places) - 1
 
@@ -151,7 +151,7 @@ class DistributionEstimate(Estimate):
         return Interval(least, most, confidence)
 
     def quantile(self, share: float) -> Any:
-        """The number below which this share of the people is. 0.5 gives the median.
+        """The number below which this share of the people lies. 0.5 gives the median.
 
         For dates or times, it is the day or second in which this share is reached.
         """

@@ -42,7 +42,7 @@ class HeadcountError(Exception):
 def _remade(
     kind: type[HeadcountError], args: tuple[Any, ...], state: dict[str, Any]
 ) -> HeadcountError:
-    """Rebuild an error from its state, without a call of `__init__`."""
+    """Rebuild an error from its state, without calling `__init__`."""
     error = kind.__new__(kind, *args)
     vars(error).update(state)
     return error

@@ -63,8 +63,8 @@ class Estimator(ABC):
 
     @property
     def seconds_per_message(self) -> float:
-        """About how many seconds one core takes to count a message, besides reading it. By default,
-        it is nothing. An estimator that compares each message with many buckets states it.
+        """About how many seconds one core takes to count a message after reading it. By default,
+        this time is 0. An estimator that compares each message with many buckets states its time.
         """
         return 0.0
 
@@ -92,8 +92,8 @@ class Estimator(ABC):
 
     def computed(self, tally: Tally, source: Source | None = None) -> Answer:
         """What is computed from the tally: by default, the unbiased estimate. A protocol that has
-        no unbiased estimate defines this method in its place, and names the change of its answer in
-        `postprocessing`.
+        no unbiased estimate defines this method instead of `unbiased`, and names the change of its
+        answer in `postprocessing`.
         """
         return self.unbiased(tally, source)
 
@@ -196,8 +196,8 @@ class Estimator(ABC):
 
         Near an end of the possible range, the range cuts the interval. So the estimates start at
         both ends and go inward until the interval is no longer cut. The middle of the range is also
-        included. A histogram gets all of these numbers in one vector. Other tasks get every sixth
-        number.
+        included. If the answer has buckets, all of these numbers are in one vector. Otherwise, the
+        estimates are every sixth of these numbers.
         """
         low, high = self.task.answer_range(users)
         deviations = -NormalDist().inv_cdf((1 - confidence) / 2)

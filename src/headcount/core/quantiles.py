@@ -17,7 +17,7 @@ MEDIAN = 0.5
 @dataclass(frozen=True, eq=False)
 class QuantilesEstimate(DistributionEstimate):
     """Estimated quantiles. For each share in `buckets`, `value` has the number below which this
-    share of the people is. A median is a single number, and has no buckets.
+    share of the people lies. A median is a single number, and has no buckets.
 
     `unbiased_value` has the share of people below each edge between two cells. The quantiles are
     read from these shares. Other quantiles can be read, too. Quantiles are slightly biased. If the

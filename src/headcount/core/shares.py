@@ -230,7 +230,7 @@ class _Sets:
         """Some possible numbers of people in A or B, and the probability γ that was spent."""
         if self._known is not None:
             return [self._known], 0.0
-        if self.left_out:  # more people who are left out are fewer people who remain
+        if self.left_out:  # the more people are left out, the fewer remain
             out = sum_error(self.estimate.error_law, self._marked(self.left_out))
             above, below = out.margins(1 - _GAMMA)
         else:

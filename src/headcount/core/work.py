@@ -54,5 +54,5 @@ def shown_time(seconds: float) -> str:
     units = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
     size, name = next(
         (unit for unit in units if seconds >= 2 * unit[0]), units[-1]
-    )  # two hours, but 90 minutes
+    )  # a unit is used from two on: "90 minutes", but "2 hours"
     return counted(max(1, round(seconds / size)), name)

@@ -121,8 +121,8 @@ def _tables(asks: Sequence[Ask], tables: Sequence[tuple[str, str]]) -> tuple[Ask
 
 
 def _groups(asks: Sequence[Ask], trust: Trust) -> list[tuple[Ask, ...]]:
-    """The questions of each release. In central trust, yes-no questions of one weight share
-    a release.
+    """The questions of each release. In central trust, yes-no questions of equal weight share
+    releases of up to `MOST_BOXES` questions, unless they name a protocol.
     """
     joined = [
         ask

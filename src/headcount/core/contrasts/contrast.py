@@ -148,7 +148,7 @@ class Contrast:
         )
 
     def interval(self, confidence: float = 0.95, *, sampling: bool = False) -> Interval:
-        """An interval of the true difference or ratio, for each bucket separately.
+        """An interval for the true difference or ratio, for each bucket separately.
 
         It is about the people who took part. With `sampling=True` it is about the populations from
         which they were drawn at random. `method` and `population_method` say how it is computed.

@@ -74,7 +74,7 @@ def square_and_add(
     second: tuple[float, float, float],
     weights: tuple[float, float] = (1.0, 1.0),
 ) -> tuple[float, float]:
-    """An interval of u·A − v·B, for weights u and v, from (low, estimate, high) of A and of B.
+    """An interval for u·A − v·B with weights u and v, from (low, estimate, high) of A and of B.
 
     The squared distances from the estimates to the ends are added (Newcombe 1998; Zou and Donner
     2008).

@@ -61,7 +61,7 @@ def contrasts(
             estimates[other],
             same_people=same_people,
             names=(str(one), str(other)),
-            covering=getattr(estimates, "guarantee", None),  # that of a grouped estimate
+            covering=getattr(estimates, "guarantee", None),  # a grouped estimate has one
         )
     tasks = list(dict.fromkeys(one.first.task for one in found.values()))
     if len(tasks) > 1:

@@ -100,13 +100,13 @@ class Side:
         return [] if reports is None else [Sample(reports, value) for value in self.values]
 
     def crowd_ends(self, confidence: float) -> list[Ends]:
-        """An interval of each quantity of the crowd, from the margins of the estimate."""
+        """An interval for each quantity of the crowd, from the margins of the estimate."""
         below, above = self.estimate.error_law.margins(confidence)
         sides = zip(self._listed(above), self.values, self._listed(below), strict=True)
         return [(value - a, value, value + b) for a, value, b in sides]
 
     def population_ends(self, confidence: float) -> list[Ends]:
-        """An interval of each quantity of the population.
+        """An interval for each quantity of the population.
 
         The estimate is clamped to the interval.
         """
@@ -142,7 +142,7 @@ class Side:
 
 
 def population_share(estimate: Estimate, confidence: float = 0.95) -> Interval:
-    """An interval of the share of the population, for a count or for each bucket of a histogram.
+    """An interval for the share of the population, from a count or from each bucket of a histogram.
 
     The people who took part are a random sample of the population. If the law of the noise is
     known, the interval covers the share with probability `confidence` at least.

@@ -23,7 +23,7 @@ MOST_QUANTILES = 100
 
 @dataclass(frozen=True, init=False)
 class Quantiles(Distribution):
-    """Below which numbers are given shares of the people? `at` lists the shares.
+    """Below which numbers do given shares of the people lie? `at` lists the shares.
 
     The numbers are read from a distribution over `cells` equal cells. Within a cell, people are
     assumed to be spread evenly. The numbers are slightly biased. Their errors depend on how many
@@ -98,7 +98,7 @@ class Quantiles(Distribution):
 
 @dataclass(frozen=True, init=False)
 class Median(Quantiles):
-    """Below which number are half of the people? It is one of the `Quantiles`."""
+    """Below which number do half of the people lie? This is the quantile at the share 0.5."""
 
     name = "median"
 
