@@ -59,7 +59,7 @@ class Analyzer:
         self.store, self._key, self._processes = store, key, processes
         self._source, self._charge, self._reached = source, charge, reached
         self._documents: dict[str, Document] = {}
-        # A crash may have come after deleting and before scrubbing. So a new analyzer scrubs too.
+        # An earlier process may have crashed between deleting and scrubbing. So this one scrubs.
         self.has_traces = True
         with store.writing() as run:
             for table in (
@@ -73,7 +73,7 @@ class Analyzer:
     # Surveys ------------------------------------------------------------------------------------
 
     def register(self, document: Document) -> None:
-        """Take the batch of this survey when it comes."""
+        """Register a survey, so that its batch is accepted when it arrives."""
         public = PublicKey(self._private.public_key().public_bytes_raw())
         if document.key != public:
             raise InvalidParameter(
@@ -119,7 +119,7 @@ class Analyzer:
         return True
 
     def _check_shape(self, document: Document, size: int, people: int) -> None:
-        """Refuse a batch that cannot be one of this survey."""
+        """Refuse a batch that cannot belong to this survey."""
         if size != document.envelope.size:
             raise Malformed(
                 f"the messages of this survey have {document.envelope.size} bytes each, got {size}"
@@ -131,7 +131,9 @@ class Analyzer:
             )
 
     def _claimed(self, run: Run, digest: str, name: str, content: str) -> int:
-        """The number of a survey whose batch has this id and digest. Another batch is refused."""
+        """The number of a survey. From now on, its batch is the one with this id and digest. If it
+        already has another batch, this one is refused.
+        """
         number, known, known_content = self._row(run, digest, "number, batch, batch_digest")
         if known is None:
             run("UPDATE analyses SET batch = ?, batch_digest = ? WHERE number = ?",
@@ -224,7 +226,7 @@ class Analyzer:
         self.has_traces = False
 
     def opener(self, document: Document) -> Opener:
-        """What opens the messages of a survey. It has the private key."""
+        """An object that opens the messages of a survey. It holds the private key."""
         protocols = tuple(release.protocol for release in document.releases)
         return Opener(self._private.private_bytes_raw(), document.envelope, protocols)
 

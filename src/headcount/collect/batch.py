@@ -75,7 +75,7 @@ def head(people: int, size: int) -> bytes:
 
 
 def first_copies(chunks: Iterable[bytes], size: int) -> NDArray[np.bool_]:
-    """Whether each message is the first with its bytes. A message must not count twice because
+    """Whether each message is the first one with its bytes. A message must not count twice because
     somebody else sent a copy of the sealed bytes.
     """
     prints = bytearray()

@@ -34,7 +34,7 @@ from headcount.core.writing import json_text, write_file
 
 MANIFEST, COLUMN = "batch.json", "sealed"
 _VERSION = 2
-_FILE, _FILE_BYTES = 2**19, 2**27  # the most messages in one file, and the most bytes of them
+_FILE, _FILE_BYTES = 2**19, 2**27  # the most messages in a file, and the most bytes of its messages
 _NAME = re.compile(r"part-\d{5,9}\.parquet")
 
 
@@ -186,7 +186,7 @@ class BatchFiles:
 
     def opened(self, opener: Opener, processes: int) -> Opened:
         """Open and count all messages on this machine. Only some of them are in memory at a
-        time, with 16 bytes for each of the others.
+        time. Each of the others takes 16 bytes of memory.
         """
         first = first_copies(self._checked_chunks(), self.message_bytes)
         parts = kept_parts(self.chunks(), self.message_bytes, first)

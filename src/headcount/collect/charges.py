@@ -1,8 +1,8 @@
 """Charging a ledger for a survey: once, before its batch is opened.
 
-The ledger names a charge by the survey's digest. An analyzer that is killed after the charge asks
-again, and is not charged again. Another survey of the same people has another digest, and is
-charged separately.
+The ledger names a charge by the survey's digest. If an analyzer is killed after the
+charge, it asks for the same charge again, and the ledger does not charge it twice. Another survey
+of the same people has another digest, and is charged separately.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from headcount.survey.run import of_one_wave
 
 @dataclass(frozen=True)
 class Charges:
-    """The dataset of a ledger to which surveys are charged. None means its only dataset."""
+    """A ledger, and its dataset to which surveys are charged. None means its only dataset."""
 
     ledger: Ledger
     dataset: str | None = None

@@ -191,7 +191,7 @@ def response(
 
 def opened(place: Path | str) -> Document:
     """The document in a file, or at https://…/surveys/{digest}. A document from the network must
-    have the digest of its address.
+    have the digest that is in its address.
     """
     text = str(place)
     if not text.startswith(("http://", "https://")):

@@ -51,7 +51,8 @@ def application(
     """An application whose errors all have one shape.
 
     It serves `routes` and the documents of surveys, and says whether the service runs. The service
-    is ready if `ready` returns. `work` runs in the background until the service stops.
+    is ready if `ready` returns without an error. `work` runs in the background until the service
+    stops.
     """
 
     async def shown_document(request: Request) -> Response:
@@ -126,7 +127,7 @@ def packed_response(
     status: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """A reply that is compressed if the client takes it so."""
+    """A reply that is compressed if the client accepts gzip."""
     told = {**(headers or {}), "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         return Response(_packed(data), status, {**told, "Content-Encoding": "gzip"}, kind)

@@ -55,7 +55,7 @@ class PublicKey:
 
     @classmethod
     def from_dict(cls, document: Any) -> "PublicKey":
-        """The key that `to_dict` wrote. Its id must belong to it."""
+        """The key that `to_dict` wrote. The id must match the key."""
         try:
             made = cls(bytes.fromhex(document["public"]))
             same = document["id"] == made.id
@@ -100,7 +100,7 @@ def create(folder: Path, passphrase: bytes | None) -> PublicKey:
 
 
 def private_key(folder: Path, passphrase: bytes | None) -> X25519PrivateKey:
-    """The private key of a folder."""
+    """The private key in a folder."""
     if state(folder) == "destroyed":
         raise UnreadableData(f"the key in {str(folder)!r} was destroyed")
     try:

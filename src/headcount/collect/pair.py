@@ -38,7 +38,7 @@ class Pair:
         self.analyzer, self.shuffler_store = folder / "analyzer", folder / "shuffler.db"
         self.path, self.ports_path = folder / "survey.json", folder / "ports.json"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._alive: list[int] = []  # pipes that end with this process, and with them the services
+        self._alive: list[int] = []  # pipes; the services stop when this process closes them
 
     @classmethod
     def create(
@@ -116,7 +116,7 @@ class Pair:
     def _run(self, role: str, *words: str) -> None:
         watched, alive = os.pipe()
         self._alive.append(alive)
-        # All people of a demonstration or of a class have the same address.
+        # In a demonstration or in a class, all people may have the same address.
         environment = {**os.environ, "HEADCOUNT_SHUFFLER_BURST": "1000000", PARENT: str(watched)}
         try:
             with self._log(role).open("wb") as log:

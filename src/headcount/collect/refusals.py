@@ -79,7 +79,7 @@ class TooSlow(Refused):
 
 
 class Conflict(Refused):
-    """Something else was accepted before under this name."""
+    """Something else was already accepted under this name."""
 
     code, http_status = "conflict", 409
     text = "something else was accepted before under this name"

@@ -47,7 +47,9 @@ def _sides(ask: Ask, tables: Mapping[str, AskedTable]) -> list[str]:
 
 
 def release_from(document: Mapping[str, Any], least_people: int) -> Release:
-    """The release that `release_data` wrote. Its protocol is calibrated anew, and compared."""
+    """The release that `release_data` wrote. Its protocol is calibrated anew. The document is
+    refused if its parameters differ.
+    """
     made = protocol(
         document["protocol"],
         task_from(document["task"]),
@@ -69,14 +71,16 @@ def release_from(document: Mapping[str, Any], least_people: int) -> Release:
 def release_of(
     asks: tuple[Ask, ...], made: Protocol, least_people: int, share: int = LINE
 ) -> Release:
-    """The release of these questions, if this share of at least `least_people` people answers."""
+    """The release of these questions. At least `least_people` people take part, and this share of
+    them answers it.
+    """
     asked, expected = people_asked(checks.whole("share", share, low=1, high=LINE), least_people)
     ids = tuple(ask.id for ask in asks)
     return Release(ids, made, asked, asks, share, expected, least_people)
 
 
 def answers_its_questions(release: Release) -> bool:
-    """Whether the protocol of a release takes the answers to its questions."""
+    """Whether the task of a release fits the tasks of its questions."""
     task = release.protocol.task
     if len(release.asks) == 1:
         ask = release.asks[0].task

@@ -1,7 +1,7 @@
 """Running a service: one process, which answers requests until it is told to stop.
 
 The server is uvicorn. It runs in the process that starts it. So one process holds the connection to
-the store, the responses that wait for their commit and the limits of requests, and all of it ends
+the store, the responses that wait for their commit and the rate limits, and all of them end
 together. Another server, Granian, needs just as much processor time for a response, but it runs a
 supervisor and workers. A supervisor that is killed leaves workers behind, which go on writing.
 """

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Self, get_args
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter, UnreadableData
 
-# A variable with the number of a pipe. The pipe ends with the process that started the service.
+# The variable with the number of a pipe, which closes when the process that started the service
+# ends.
 PARENT = "HEADCOUNT_PARENT"
 
 

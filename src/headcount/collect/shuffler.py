@@ -3,13 +3,13 @@
     open ──close──▶ closed ──forwarded──▶ forwarded
       └───destroy──▶ destroyed
 
-A survey is *open* until it is closed: by a command, at a time, or at a number of responses. Closing
-is one transaction. It reads the responses, adds the noise messages that the protocols ask for,
-permutes all messages, writes this batch, and deletes the responses. If sending fails, the same
-batch is sent again: fresh noise for the same answers would spend the budget twice. When the
-analyzer has acknowledged the batch, it is deleted too.
+A survey is *open* until it is closed: by a command, at a set time, or after a set number of
+responses. Closing is one transaction. It reads the responses, adds the noise messages that the
+protocols ask for, permutes all messages, writes this batch, and deletes the responses. If sending
+fails, the same batch is sent again: fresh noise for the same answers would spend the budget twice.
+When the analyzer has acknowledged the batch, it is deleted too.
 
-The shuffler stores neither addresses nor times. It cannot read what it stores.
+The shuffler stores neither addresses nor times of arrival. It cannot read what it stores.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ from headcount.randomness.sources import SecureSource
 
 Clock: TypeAlias = Callable[[], float]  # seconds since 1970
 Outcome: TypeAlias = Literal["stored", "seen before"] | Refused
-_COARSE = 10  # the public number of responses is a multiple of at least this number
+_COARSE = 10  # the smallest step to which the public number of responses is rounded
 
 
 class Sent(NamedTuple):
@@ -104,7 +104,7 @@ class Shuffler:
         reached: Callable[[str], None] = lambda step: None,
     ) -> None:
         self.store, self._clock, self._reached = store, clock, reached
-        # A crash may have come after deleting and before scrubbing. So a new shuffler scrubs too.
+        # An earlier process may have crashed between deleting and scrubbing. So this one scrubs.
         self.has_traces = True
         self._source = SecureSource() if source is None else source
         self._documents: dict[str, Document] = {}
@@ -263,7 +263,7 @@ class Shuffler:
                 return places, True
             if taken == [body for _, body in places]:
                 return places, False
-        raise AssertionError  # counting never ends
+        raise AssertionError  # this is never reached, since the loop has no end
 
     def _code(self, run: Run, document: Document, found: Round, sent: Sent) -> bytes | None:
         """The hash of the invitation code, if the survey asks for one."""
@@ -363,7 +363,7 @@ class Shuffler:
         return SealedBatch(people, size, messages[order].tobytes())
 
     def _noise(self, document: Document, people: int) -> tuple[list[bytes], bool]:
-        """The noise messages, sealed like people's messages, and whether they replace these."""
+        """The sealed noise messages, and whether they replace the messages of people."""
         key, alone = document.key.key, False
         sealed: list[bytes] = []
         for number, release in enumerate(document.releases):

@@ -23,7 +23,7 @@ from headcount.collect.shuffler import Clock, Outcome, Sent, Shuffler, Status
 from headcount.core.errors import HeadcountError
 
 _MOST_TOGETHER = 512  # responses in one transaction
-_LONGEST = 15.0  # the most seconds between two looks, if the analyzer cannot be reached
+_LONGEST = 15.0  # the most seconds between two checks, after repeated failures
 
 
 class Writer:
@@ -35,7 +35,7 @@ class Writer:
         self._running: asyncio.Task[None] | None = None
 
     async def write(self, sent: Sent) -> Outcome:
-        """The outcome of a response, when it is on the disk."""
+        """The outcome of a response, once it is on the disk."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((sent, future))
         if self._running is None or self._running.done():
@@ -63,8 +63,8 @@ class Writer:
 
 
 class Keeper:
-    """Closes surveys that are due, and forwards batches of closed surveys. It looks for them every
-    `seconds` seconds, and less often while it fails.
+    """Closes surveys that are due, and forwards batches of closed surveys. It checks every
+    `seconds` seconds, and less often after failures.
     """
 
     def __init__(self, shuffler: Shuffler, token: str, seconds: float = 1.0) -> None:

@@ -82,7 +82,7 @@ class SqliteStore(Store):
         return name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and self._has_no_room())
 
     def _has_no_room(self) -> bool:
-        """Whether another page does not fit on the disk. SQLite does not tell why a call failed, so
+        """Whether the disk has no room for another page. SQLite does not say why a call failed, so
         a page is written to a file that is deleted at once.
         """
         try:

@@ -37,7 +37,7 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
-_SHARED = {"base.css": "text/css", "icon.svg": "image/svg+xml"}  # built for people who answer, too
+_SHARED = {"base.css": "text/css", "icon.svg": "image/svg+xml"}  # respondents' pages use them
 _STATIC = {"console.css": "text/css", "console.js": "text/javascript"}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from headcount.core.errors import InvalidParameter
 
-QUESTIONS = 8  # that the form has room for
+QUESTIONS = 8  # the most questions that the form has room for
 
 
 def survey_text(fields: Mapping[str, str]) -> str:

@@ -97,7 +97,7 @@ def field(
     more: str = "",
     look: str = "field",
 ) -> str:
-    """A labeled input. `more` has its further attributes, and `look` the classes around it."""
+    """A labeled input. `more` has further attributes, and `look` the classes of the whole field."""
     return (
         f'<div class="{look}"><label for="{name}">{escape(label)}</label>'
         f'<input id="{name}" name="{name}" type="{kind}" value="{escape(value)}" {more}></div>'
@@ -146,7 +146,7 @@ def problem(error: HeadcountError) -> str:
     """What is wrong, and how to mend it."""
     hint = error.hint
     if isinstance(error, Infeasible) and error.nearest:
-        # In a survey file, everybody is honest.
+        # A survey file has no number of honest people, since everybody counts as honest.
         names = {"users": "least_people", "honest": "least_people"}
         nearest = (f"{names.get(name, name)} = {value:g}" for name, value in error.nearest.items())
         hint = ", ".join(nearest)

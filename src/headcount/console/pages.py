@@ -160,7 +160,9 @@ def plan_page(
     margin: float | None = None,
     error: HeadcountError | None = None,
 ) -> str:
-    """The plan. `own` is the epsilon of the file, and `margin` is what was asked for, in points."""
+    """The plan. `own` is the epsilon in the file. `margin` is the margin that was asked for, in
+    percentage points.
+    """
     survey = plan.survey
     return page(
         survey.title or name,

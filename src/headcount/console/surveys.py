@@ -28,7 +28,7 @@ from headcount.survey.plan import SurveyPlan, needed_epsilon
 from headcount.survey.survey import Survey
 
 State: TypeAlias = Literal["open", "counting", "results", "destroyed"]
-MOST_BYTES = 1_000_000  # of a survey file
+MOST_BYTES = 1_000_000  # the size of the largest survey file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _EPSILON = re.compile(r"(?m)^(\s*epsilon\s*=\s*)[^#\r\n]*?(\s*(?:#.*)?)$")
 _MOST_PLANS = 64  # how many plans are kept in memory
@@ -168,7 +168,7 @@ class Folder:
             raise UnreadableData(f"{path.name!r} must be text in UTF-8, got other bytes") from None
 
     def survey(self, name: str) -> Survey:
-        """The survey of a file. Errors name the line and the fix."""
+        """The survey in a file. Errors name the line and the fix."""
         return read(self.text(name), f"{name}.toml")
 
     def save(self, name: str, text: str, *, new: bool) -> None:

@@ -33,9 +33,9 @@ from headcount.plot.style import (
     zoom,
 )
 
-_ROW = 52  # pixels of a row of dots
-_LETTER = 6.5  # pixels of a digit of the text at a dot
-_ROOM = 0.65  # up to this share of the axis, there is room for a name on the right of a dot
+_ROW = 52  # the height of a row of dots, in pixels
+_LETTER = 6.5  # the width of a digit in the text at a dot, in pixels
+_ROOM = 0.65  # up to this share of the axis, there is room for a name to the right of a dot
 _MOST_POINTS = 2048  # a curve is drawn through at most this many edges
 
 
@@ -89,8 +89,8 @@ def distribution_figure(
         x.tooltip("low", "from"),
         x.tooltip("high", "to"),
     ]
-    # A name is on the lower right or on the upper left of its dot. So it stays clear of the curve,
-    # which rises, and within the panel.
+    # A name is to the lower right or to the upper left of its dot. The curve rises, so the name
+    # stays clear of it and within the panel.
     right = f"datum.x < {x.low + _ROOM * (x.high - x.low)}"
     beside: dict[str, Any] = {
         "fontSize": TEXT_SIZE,

@@ -311,5 +311,5 @@ def _parquet(results: SurveyResults) -> bytes:
 
 
 def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Rows with the same names as columns."""
+    """The columns of a table, from rows that all have the same names."""
     return {name: [row[name] for row in rows] for name in rows[0]}

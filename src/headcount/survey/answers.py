@@ -88,8 +88,9 @@ class Given:
 def columns_of(questions: Sequence[Asked], data: Any) -> dict[str, Any]:
     """The column of answers of each question: from a mapping, a data frame, a file, or Arrow data.
 
-    The answers to a question with boxes are either one column of labels that are separated by
-    semicolons, or one column `id.label` for each box, which holds yes or no.
+    A mapping has one entry for each question, under its id. In a table, the answers to a question
+    with boxes may be one column of labels that are separated by semicolons, or one column
+    `id.label` for each box, which holds yes or no.
     """
     if isinstance(data, Mapping):
         for question in questions:
