@@ -4,7 +4,7 @@ Estimates are unbiased. So they may be negative, and their sum may differ from t
 crowd. A step turns them into possible answers, but makes them biased. The result names the step,
 and `unbiased_value` does not change.
 
-- clip moves every number to the nearest possible number.
+- clip moves every number to the nearest number in the possible range.
 - norm-sub is for histograms and tables. It sets negative numbers to 0, and adds the same number to
   all others, so that the sum is the size of the crowd. It repeats both until no number is negative
   (Wang, Lopuhaä-Zwakenberg et al. 2020).

@@ -1,8 +1,8 @@
-// What the researcher's pages do by themselves: show the plan of a slider, show the number of
-// responses, take the text of a file, and find the line of an error. Without a script, the pages have
-// to be loaded again by hand, and the text of a file has to be pasted.
+// What the researcher's pages do by themselves: show the plan for the slider's epsilon, show the
+// number of responses, read a file into the text area, and find the line of an error. Without a
+// script, the pages have to be loaded again by hand, and the text of a file has to be pasted.
 
-// A long computation says that it is under way.
+// While a long computation runs, the page says so.
 for (const form of document.querySelectorAll("form[data-busy]")) {
   form.addEventListener("submit", () => {
     const button = form.querySelector("button");
@@ -17,7 +17,7 @@ for (const form of document.querySelectorAll("form[data-busy]")) {
 }
 addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
-// The slider shows its plan when it rests.
+// When the slider comes to rest, the page shows the plan for it.
 const slider = document.querySelector("input[type=range]");
 if (slider) {
   slider.form.querySelector(".actions").hidden = true;
@@ -41,7 +41,7 @@ if (count) {
       if (alarm.textContent !== found.minimum) alarm.textContent = found.minimum;
       alarm.className = found.enough ? "note" : "alarm";
     } catch {
-      // The next look may succeed.
+      // The next try may succeed.
     }
     return setTimeout(look, 1000);
   };
