@@ -266,7 +266,7 @@ class Attempts:
 
     @property
     def metric(self) -> str:
-        """How often each survey has failed since the service started."""
+        """How often steps have failed for each survey since the service started."""
         return metric("headcount_failures_total", "counter", self._failures)
 
 

@@ -137,7 +137,7 @@ def activate(folder: Path) -> None:
 
 
 def destroy(folder: Path) -> None:
-    """Overwrite and remove the private key. Nothing that is still sealed can be opened again."""
+    """Overwrite and remove the private key. What is still sealed can never be opened."""
     path = folder / PRIVATE
     with suppress(FileNotFoundError):
         size = path.stat().st_size

@@ -68,7 +68,7 @@ class Store(ABC):
 
     @contextmanager
     def reading(self) -> Iterator[Run]:
-        """A transaction that only reads one consistent state."""
+        """A transaction that only reads. It sees one consistent state."""
         with self._connected() as connection:
             yield self._begin(connection, write=False)
             connection.execute("COMMIT")

@@ -48,7 +48,7 @@ class ConsoleSettings(Settings):
 
 
 class Console(Starlette):
-    """The application. Every reply has the same headers, whatever it answers."""
+    """The application. Every reply has the headers in `_HEADERS`, even if it is an error."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         async def sent(message: Any) -> None:

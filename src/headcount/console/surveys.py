@@ -206,7 +206,7 @@ class Folder:
             return self._plans[key]
 
     def needed(self, name: str, margin: float) -> float:
-        """The smallest epsilon for a margin, which is a share of the people."""
+        """About the smallest epsilon for a margin, which is a share of the people."""
         key = self.text(name), margin
         with self._lock:
             if key not in self._needed:
@@ -262,7 +262,7 @@ class Folder:
             return made
 
     def resume(self) -> None:
-        """Start the services of all rounds that have no results yet."""
+        """Start the services of all rounds that are open or whose responses are being counted."""
         for name in self.names():
             last = self.round(name)
             if last is not None and last.state in ("open", "counting"):

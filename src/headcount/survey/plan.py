@@ -298,8 +298,8 @@ class SurveyPlan:
 def needed_epsilon(
     survey: "Survey", margin: float, *, users: int | None = None, confidence: float = 0.95
 ) -> float:
-    """The smallest ε with which all margins are within `margin`, which is a share. These margins
-    allow for privacy alone.
+    """About the smallest ε for which the margins of all questions are at most `margin`, which is a
+    share. These margins allow for privacy alone. Tables of two questions may have larger margins.
     """
     target, people = checks.share("margin", margin), users or survey.least_people
 
@@ -317,8 +317,9 @@ def needed_epsilon(
 
 
 def needed_people(survey: "Survey", margin: float, *, confidence: float = 0.95) -> int:
-    """The least number of people with whom all margins are within `margin`, which is a share. These
-    margins allow for privacy and sampling together.
+    """About the least number of people for whom the margins of all questions are at most `margin`,
+    which is a share. These margins allow for privacy and sampling together. Tables of two questions
+    may have larger margins.
     """
     target = checks.share("margin", margin)
 

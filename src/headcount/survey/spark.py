@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ALLOWED = "an answer"
-_FEW = 10_000  # in local trust, one executor makes all messages of at most this many people
+_FEW = 10_000  # in local trust, up to this many people have one executor for all messages
 
 
 def is_spark(data: Any) -> bool:
