@@ -36,8 +36,8 @@ class _Bounded(HttpToolsProtocol):
     """
 
     seconds = 0.0
-    _late: asyncio.TimerHandle | None = None  # it runs while a head is awaited
-    _head = 0  # the number of bytes of a head that is not complete
+    _late: asyncio.TimerHandle | None = None  # runs until the headers are complete
+    _head = 0  # the number of bytes of headers that are not complete yet
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)

@@ -48,7 +48,7 @@ class Settings:
         environment: Mapping[str, str] = os.environ,
         **flags: Any,
     ) -> Self:
-        """The settings from all three places. A flag of None was not given."""
+        """The settings from all three places. None stands for a flag that was not given."""
         found: dict[str, Any] = {} if file is None else _in_file(file)
         known = {one.name: one for one in fields(cls)}
         if unknown := sorted(set(found) - set(known)):

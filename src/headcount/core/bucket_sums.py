@@ -33,7 +33,7 @@ _RARE = 1e-17  # the probability of the far tails that are cut off on each side
 _UNLIKELY = 1e-9  # the same, if several laws are tabulated together
 _COARSE = 128  # a standard deviation of one error has at most about twice this many points
 _MOST_POINTS = 1 << 18  # the most points of the lattice of a sum
-_FINE = 1024  # the number of lattice points in a standard deviation of a sum of several parts
+_FINE = 1024  # the most lattice points in a standard deviation of a sum of several parts
 _ROUGH = (32, 256)  # the same for the lattices that are tried first
 _CLOSE = 1e-9  # more than what rounding and cut tails change in a probability
 

@@ -322,7 +322,7 @@ class DistributionEstimate(Estimate):
     def _range_ends(
         self, first: int, last: int, confidence: float, sampling: bool
     ) -> tuple[float, float]:
-        """The interval of the share of people in the cells first, …, last − 1."""
+        """The interval for the share of people in the cells first, …, last − 1."""
         if first >= last or last - first == len(self._edges) - 1:
             known = float(first < last)
             return known, known

@@ -197,11 +197,12 @@ class Estimate(Exported):
         The true answer is the answer for the people who took part. With `sampling=True`, it is the
         answer for the population from which these people were drawn at random. For a count or a
         bucket, it is the share of the population times the number of people who took part. It is
-        covered with this probability for any share, if the law of the noise is known. For a mean,
-        the spread of the values is unknown, so the interval assumes the widest spread. For a
-        density, the true answer is the density after the protocol's smoothing. The interval does
-        not include the bias of smoothing. A smoothed density may be negative at some points. There
-        it lies below the interval, which is cut at 0.
+        covered with this probability for any share, if the law of the noise is known and there are
+        at most 2,000 buckets. Otherwise the interval is approximate. For a mean, the spread of the
+        values is unknown, so the interval assumes the widest spread. For a density, the true answer
+        is the density after the protocol's smoothing. The interval does not include the bias of
+        smoothing. A smoothed density may be negative at some points. There it lies below the
+        interval, which is cut at 0.
         """
         confidence = checks.confidence(confidence)
         # The error probability is divided among all buckets (Bonferroni). Buckets may be dependent.

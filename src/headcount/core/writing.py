@@ -33,7 +33,7 @@ def _finite(value: Any) -> Any:
 
 
 def parquet_bytes(columns: Mapping[str, list[Any]], about: Mapping[str, Any]) -> bytes:
-    """A table as a Parquet file. `about` says everything else, and becomes its metadata."""
+    """A table as a Parquet file. `about` becomes its metadata, as JSON."""
     try:
         import pyarrow
         from pyarrow.parquet import write_table

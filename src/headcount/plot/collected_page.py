@@ -193,7 +193,7 @@ def _cell(cell: Facts, other: Facts) -> str:
 
 
 def _parquet(found: Facts) -> bytes:
-    """A table with a row for each reading. Everything else is in its metadata."""
+    """A table with a row for each reading. Facts about the whole survey are in its metadata."""
     rows = [
         {
             "question": one["id"],

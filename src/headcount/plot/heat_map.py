@@ -28,7 +28,7 @@ def can_be_read(estimate: Estimate) -> bool:
 def table_figure(
     estimate: Estimate, confidence: float, *, sampling: bool = False, simultaneous: bool = False
 ) -> Figure:
-    """A table of counts as a heat map. The totals of rows and columns are at its ends."""
+    """A table of counts as a heat map. The last column and the last row are totals."""
     if not isinstance(estimate, TableEstimate) or not can_be_read(estimate):
         raise InvalidParameter(
             f"a heat map must show a table with at most {_MOST_ROWS} rows and {_MOST_COLUMNS} "

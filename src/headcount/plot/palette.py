@@ -1,7 +1,7 @@
 """Colors and markers of the series in a figure. No color occurs twice.
 
-Each trust model has its own hue, and its protocols have shades of this hue. So a reader recognizes
-the trust model immediately.
+Each trust model has its own family of colors, and its protocols have shades from this family. So a
+reader recognizes the trust model immediately.
 """
 
 import re
@@ -44,7 +44,7 @@ def trust_color(trust: Trust) -> str:
 
 
 def trust_shades(trust: Trust, count: int) -> list[str]:
-    """Different shades of a trust model's hue."""
+    """Different shades from the family of colors of a trust model."""
     return _ramp(_SHADES[trust], count)
 
 

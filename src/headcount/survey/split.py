@@ -198,7 +198,7 @@ def _split(
 def _correlated(
     offers: Sequence[Offer], protocols: Sequence[Protocol], budget: Budget, crowd: Crowd
 ) -> list[Protocol] | None:
-    """Correlated noise for a few yes-no questions of one weight, if it has a smaller error.
+    """Correlated noise for a few yes-no questions of equal weight, if it has a smaller error.
 
     Its privacy losses are near those of geometric noise, so composition gains nothing. Therefore ε
     and δ are divided among the questions. The error of `shuffle.fake-users` grows more slowly with

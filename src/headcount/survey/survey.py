@@ -160,8 +160,8 @@ class Survey:
         """Make all releases. The design is made for the number of people who answered, or for
         `least_people` if there are several waves.
 
-        With a ledger, the whole survey is charged as one entry before anything is released. Each
-        run is a wave of its own. If the survey keeps answers, `kept` has the answers of earlier
+        Each run is one wave. With a ledger, all releases of the run are charged as one entry before
+        anything is released. If the survey keeps answers, `kept` has the answers of earlier
         waves, and `people` has the name of each person. Such a wave is charged only if somebody
         has held more different answers than the ledger was charged for.
         """

@@ -14,7 +14,7 @@ from headcount.survey.design import Design, Noise
 @dataclass(frozen=True)
 class Odds:
     """How many of 100 people guess right about somebody on average, without and with that person's
-    answers.
+    answers. The number with the answers, `within`, is an upper bound.
 
     They guess which of two statements about the person is true. From everything else that they
     know, both statements are equally likely.

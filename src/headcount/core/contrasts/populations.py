@@ -40,7 +40,7 @@ class Sample:
     share: float
 
     def ends(self, wrong: float) -> tuple[float, float]:
-        """The interval of the population's share."""
+        """The interval for the population's share."""
         return (
             _end(lambda share: self._tail(share, up=True) > wrong / 2, inside=1.0),
             _end(lambda share: self._tail(share, up=False) > wrong / 2, inside=0.0),

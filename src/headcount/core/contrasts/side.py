@@ -145,7 +145,8 @@ def population_share(estimate: Estimate, confidence: float = 0.95) -> Interval:
     """An interval for the share of the population, from a count or from each bucket of a histogram.
 
     The people who took part are a random sample of the population. If the law of the noise is
-    known, the interval covers the share with probability `confidence` at least.
+    known, the interval covers the share with probability `confidence` at least. With more than
+    2,000 buckets, or without a known law, the interval is approximate.
     """
     checks.instance("estimate", estimate, Estimate)
     if QUANTITIES.get(estimate.task) != "share":

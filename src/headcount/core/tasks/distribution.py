@@ -32,8 +32,8 @@ class Distribution(Bounded):
 
     People may also hold dates or times: `Distribution("1940-01-01", "2010-12-31")`. Then `calendar`
     says how they are counted, and `low` and `high` become numbers of days or seconds since the
-    beginning of 1970. A cell consists of whole days or seconds. So there are at most as many cells
-    as days or seconds.
+    beginning of 1970. A cell consists of whole days or seconds, so the lengths of cells may
+    differ by one. There are at most as many cells as days or seconds.
     """
 
     cells: int
