@@ -38,7 +38,7 @@ class Pair:
         self.analyzer, self.shuffler_store = folder / "analyzer", folder / "shuffler.db"
         self.path, self.ports_path = folder / "survey.json", folder / "ports.json"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._alive: list[int] = []  # pipes; the services stop when this process closes them
+        self._alive: list[int] = []  # pipes; when they close, the services stop
 
     @classmethod
     def create(

@@ -33,7 +33,7 @@ class Door:
     def __init__(self, token: str, *, once: bool) -> None:
         self._token, self._once = token, once
         self._secret = secrets.token_bytes(32)
-        self._cookie = f"headcount-{secrets.token_hex(4)}"  # each console has its own name
+        self._cookie = f"headcount-{secrets.token_hex(4)}"  # each console has its own cookie
 
     def enter(self, given: str, target: str) -> Response:
         """Go to a page, with a cookie, if the token is right."""

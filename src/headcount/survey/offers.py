@@ -1,4 +1,4 @@
-"""Offers. An offer is a protocol for a release whose amount of noise is not chosen yet.
+"""Offers. An offer is a protocol for a release, before its amount of noise is chosen.
 
 All errors here are relative: they are shares of the possible range of the answer, divided by the
 weight of the question. An offer says how private a release with a given relative error is. The
