@@ -376,7 +376,7 @@ class MatrixEstimator(Estimator):
         for values in super().extremes(users, confidence):
             if self.task.buckets is None:
                 yield values
-            else:  # all buckets get the same value, because each bucket has its own law
+            else:  # each bucket has its own law, so every bucket gets each value
                 yield from (np.full(len(self.weights), value) for value in values)
 
 

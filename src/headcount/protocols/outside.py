@@ -121,9 +121,11 @@ class Outside:
 
 
 def _packages_may_have_protocols() -> bool:
-    """Whether `importlib.metadata` may find entry points of our group. It takes long to import, so
-    the files in which it would look are searched for the name of the group. Archives, and packages
-    that are found in other ways, are left to `importlib.metadata`.
+    """Whether `importlib.metadata` may find entry points of our group.
+
+    That module is slow to import. So this function searches for the name of the group in the files
+    that the module would read. Archives, and packages that are found in other ways, are left to
+    `importlib.metadata`.
     """
     finders = (finder for finder in sys.meta_path if finder is not PathFinder)
     if any(hasattr(finder, "find_distributions") for finder in finders):

@@ -21,7 +21,7 @@ from headcount.core.task import Task
 from headcount.protocols.outside import Outside, is_name
 
 Kind = TypeVar("Kind", bound=Protocol)
-# The classes of each name. In parentheses are the tasks that a class answers, so that classes for
+# The classes of each name. The tasks that a class answers are in parentheses, so that classes for
 # other tasks need not be loaded.
 _CLASSES = {
     "central.geometric": "central.geometric:Geometric(Count,Sum,Mean) "

@@ -34,7 +34,7 @@ def lie_weight(values: int, epsilon: float) -> int:
 def share_weight(part: int, truths: int, lies: int, epsilon: float) -> int:
     """The weight ⌈2^64·part/(truths·e^ε + lies)⌉.
 
-    There are `truths` outcomes that are each e^ε times as likely as each of the `lies` outcomes.
+    Each of the `truths` outcomes is e^ε times as likely as each of the `lies` outcomes.
     The weight divided by 2^64 is the total probability of `part` outcomes that are each as likely
     as one of the `lies` outcomes.
     """

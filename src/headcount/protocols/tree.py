@@ -242,7 +242,7 @@ class TreeFit:
         """
         least, most = np.full(len(edges), np.inf), np.full(len(edges), -np.inf)
         for cut in self.cuts(edges):
-            # The coefficients of their descendants have the same sign, and are closer to 0.
+            # Below a node that is not cut, coefficients have the same sign and are closer to 0.
             for b, exists in (
                 (cut.b_below, cut.below > 0),
                 (cut.b_cut, cut.below >= 0),
@@ -259,7 +259,7 @@ class TreeFit:
         """
         largest, others = np.zeros(len(edges)), np.zeros(len(edges))
         for cut in self.cuts(edges):
-            # What siblings of earlier levels hand down to all of their children together.
+            # The sum of this level's positive coefficients below siblings of earlier levels.
             others = others * self.handed_down[cut.level] * self.tree.fanouts[cut.level]
             others = others + cut.below * np.maximum(cut.b_below, 0.0)
             others = others + cut.above * np.maximum(cut.b_above, 0.0)

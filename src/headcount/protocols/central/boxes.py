@@ -1,7 +1,8 @@
 """Two-sided geometric noise on every box that people tick.
 
-Notation    m boxes, and at most k ticks of each person. Two values differ in up to s = min(2k, m)
-            boxes, since each may have k ticks that the other does not have. a = e^{−ε/s}.
+Notation    There are m boxes, and each person ticks at most k of them. Two values differ in up to
+            s = min(2k, m) boxes, since each may have k ticks that the other does not have.
+            a = e^{−ε/s}.
 Randomizer  None: people send their ticks to the curator.
 Analyzer    Each count + Z, with P(Z = z) = (1−a)/(1+a)·a^|z|, drawn exactly.
 Privacy     Replacing one value changes at most s counts by 1 each. The noise of the boxes is

@@ -3,11 +3,11 @@
 Notation    n people, each in one of N cells. F_t is the number of people below edge t = 1, …, N−1.
             q₁, …, q_m are the shares of people below the quantiles. γ = ε/(2m).
 Randomizer  None: people send their cell to the curator.
-Analyzer    For each share q, an edge is chosen with probability proportional to e^{−γ·|F_t − qn|},
-            and independently of the others. The chosen edges are sorted. An edge is drawn exactly:
-            edges are drawn uniformly until one is accepted. Edge t is accepted with probability
-            e^{−γ·(s_t − min s)}, where s_t = |F_t − qn|. The coin for this is exact, since the
-            exponent is a rational number.
+Analyzer    For each share q, an edge is chosen with probability proportional to e^{−γ·|F_t − qn|}.
+            The choices for different shares are independent. The chosen edges are sorted. An edge
+            is drawn exactly: edges are drawn uniformly until one is accepted. Edge t is accepted
+            with probability e^{−γ·(s_t − min s)}, where s_t = |F_t − qn|. The coin for this is
+            exact, since the exponent is a rational number.
 Privacy     Replacing one value changes each F_t, and so each s_t, by at most 1. Some s_t may grow
             while others fall. So the choice of one edge is 2γ = ε/m-private, and all choices
             together are ε-private. This is an upper bound. A pure guarantee is dominated by
@@ -16,8 +16,8 @@ Error       The error of the share below an edge is F_t/n − q. Its law follows
             probabilities above, and is exact if the data are known. If cells have few people, the
             error is nearly two-sided geometric with rate ε/(2m). Otherwise it is at most about the
             share of people in one cell. If one cell has everybody, all edges on the same side of it
-            are equally likely. No interval is shorter than the range, since a chosen edge does not
-            tell how many people are near it.
+            are equally likely. Every interval is the whole range, since a chosen edge does not tell
+            how many people are near it.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 

@@ -1,8 +1,8 @@
 """A table whose cells, row totals and column totals all have noise, fitted by least squares.
 
-Notation    n people, each in one cell of a table with d rows and e columns. The noise of a cell, of
-            a row's total and of a column's total has the rates r, s and s, and P(Z = z) is
-            (1−a)/(1+a)·a^|z| with a = e^{−rate}. The variances are σ² for a cell and ρ² for a
+Notation    n people, each in one cell of a table with d rows and e columns. The noise Z of a cell
+            has the rate r, and the noise Z of a row's or a column's total has the rate s. P(Z = z)
+            is (1−a)/(1+a)·a^|z| with a = e^{−rate}. The variances are σ² for a cell and ρ² for a
             total. C is the noisy count of a cell. M and N are the means of C in its row and in its
             column, and G is the mean of all C. R is the noisy total of a row, and H is the mean of
             all R.

@@ -9,7 +9,8 @@ Privacy     A person who moves to another bucket changes two counts by 1 each an
             known.
 Error       Unbiased. The variance of a bucket is 2(d−1)/(d(d+1))·((1+x)·E[t] + xd)/(1−x), where t
             is the total that `accounting.sum_zero` defines. It is below that of independent
-            noise, by half or more for two buckets. Any two buckets have the correlation −1/(d−1).
+            noise. For two buckets, it is at most half of that. Any two buckets have the
+            correlation −1/(d−1).
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
@@ -60,7 +61,7 @@ class SumZeroError(FixedTotalError):
         return math.sqrt(self.noise.variance)
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        if self.noise.one is None:  # independent noise has wider margins
+        if self.noise.one is None:  # margins of independent noise are wide enough
             return GeometricError(float(self.noise.epsilon) / 2).margins(confidence)
         low, high = self.noise.one.central_interval(confidence)
         return float(-low), float(high)

@@ -9,8 +9,8 @@ Notation    n people, each in one cell of a table with d rows and e columns. c i
             probability that a report supports the bucket of its owner, and q is the probability
             that it supports a given other bucket (see `frequency_oracle`).
 Randomizer  `local.margins`: draw rows or columns by a fair coin. Send the coin, and a set of rows,
-            or of columns, as in `local.subset`. Devices draw the coin because then nobody has to
-            assign the question. It does not depend on the value. `local.summed-cells`: send one
+            or of columns, as in `local.subset`. Devices draw the coin, so nobody has to assign the
+            question. The coin does not depend on the value. `local.summed-cells`: send one
             cell, as in `local.k-ary`.
 Analyzer    `local.margins`: if m people answer about rows, and N of their reports support a row,
             its total is n/k + 2((N − mq)/(p − q) − m/k). `local.summed-cells`: the sum of the
@@ -140,7 +140,7 @@ class SidesError:
 
 @dataclass(frozen=True, eq=False)
 class AskedError:
-    """The error of estimated totals of one side, about which half of the people are asked."""
+    """The error of estimated totals of one side, about which about half of the people answer."""
 
     users: int
     support: Support
@@ -175,8 +175,8 @@ class AskedError:
     def _margin(self, confidence: float, sign: int) -> NDArray[np.float64]:
         """The margin above the estimate (sign 1), or below it (sign −1).
 
-        The variance is that of a crowd whose total is the end of the interval. So a small crowd
-        needs no larger variance.
+        The variance is that of a crowd whose true total is the end of the interval. So a small
+        crowd does not need the largest variance of all crowds.
         """
         margin = np.zeros(len(self.value))
         for _ in range(_STEPS):
@@ -221,8 +221,10 @@ class TotalsEstimator(Estimator):
 
 @dataclass(frozen=True)
 class OneSideEstimator(TotalsEstimator):
-    """A tally has the number of reports that support each row, and then each column. The last
-    number is how many people answer about rows.
+    """Estimates each side from the reports about this side.
+
+    A tally has the number of reports that support each row, and then each column. The last number
+    is how many people answer about rows.
     """
 
     sides: tuple[SubsetEstimator, SubsetEstimator]
@@ -372,7 +374,7 @@ class LocalMargins(Protocol):
 
     @cached_property
     def curve(self) -> PairCurve:
-        """A person may change both sides. The coin shows which of the two is seen."""
+        """The curve if a person's row and column both change. A report is about one of the two."""
         one: list[float] = []
         two: list[float] = []
         for oracle in self.oracles:

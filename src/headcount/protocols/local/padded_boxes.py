@@ -1,10 +1,10 @@
-"""Boxes in local trust: ticks are filled up to k values, and people report a random set of values
-(PrivSet: Wang, Huang, Nie, Wang, Xu, Yang 2018).
+"""Boxes in local trust: each person's ticks are filled up to k values, and the person reports a
+random set of values (PrivSet: Wang, Huang, Nie, Wang, Xu, Yang 2018).
 
-Notation    m boxes, and at most k ticks of each person. There are d = m + k values: the boxes and k
-            fillers. x is a person's set of exactly k values: the ticks, and then the first fillers.
-            w is the size of reports, and i is the number of values of x in a report. n is the
-            number of people, and c of them ticked a given box.
+Notation    There are m boxes, and each person ticks at most k of them. There are d = m + k values:
+            the boxes and k fillers. x is a person's set of exactly k values: the ticks, and then
+            the first fillers. w is the size of reports, and i is the number of values of x in a
+            report. n is the number of people, and c of them ticked a given box.
 Randomizer  Report a set of w values. There are C(k,i)·C(m,w−i) sets for each i. Each set with i > 0
             is about e^ε times as likely as each set with i = 0. The probability of each i is
             t_i/2^64 with t_i = ⌊2^64·C(k,i)·C(m,w−i)·e^ε/((C(d,w) − C(m,w))·e^ε + C(m,w))⌋ for
@@ -88,7 +88,7 @@ class SetLaw:
     def support(self) -> Support:
         common = sum(Fraction(i * weight, WHOLE) for i, weight in enumerate(self.weights))
         own, other = common / self.ticks, (self.size - common) / self.boxes
-        none = Fraction(0)  # the covariances of boxes depend on how people combine ticks
+        none = Fraction(0)  # s and r have no fixed value: they depend on how people combine ticks
         return Support(Fraction(own), Fraction(other), none, none)
 
 
@@ -266,8 +266,10 @@ class SetEstimator(Estimator):
         return self._rows is not None
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """If there are few sets, the number of reports of each set is drawn. Otherwise, the number
-        for each box is drawn from its own law, independently of the other boxes.
+        """The simulated number of reports that support each box.
+
+        If there are few sets, the number of reports of each set is drawn. Otherwise, the number for
+        each box is drawn from its own law, independently of the other boxes.
         """
         if self._rows is None:
             counts = box_counts(held.values, self.tally_size, held.counts).tolist()

@@ -8,7 +8,7 @@ Notation    m boxes; each person answers about s of them. There are D = 2^s comb
 Randomizer  Draw a uniform box j. The person answers about the s boxes j, j+1, … (after the last
             box comes the first one). Report j and a combination of s ticks: each false combination
             with probability q, and otherwise the true one. Devices draw the box, so nobody has to
-            assign it. It does not depend on the value.
+            assign it. The box does not depend on the value.
 Analyzer    If y reports have a tick for a box, and z reports have none, the number of people who
             ticked it is estimated by n/2 + (m/s)·(y − z)/(2g).
 Privacy     Pure: the probabilities of a combination have a ratio of at most
@@ -63,7 +63,7 @@ _MANY = 50  # with this many people per box or more, the error is treated as nor
 
 
 def blocks(codes: NDArray[Any], firsts: NDArray[Any], boxes: int, each: int) -> NDArray[np.int64]:
-    """Each person's combination of ticks of `each` boxes. `firsts` has the first of them."""
+    """Each person's combination of ticks of `each` boxes, from the person's box in `firsts` on."""
     numbers = codes.astype(np.uint64)
     found = np.zeros(len(numbers), dtype=np.int64)
     for place in range(each):
@@ -163,7 +163,9 @@ class BlockError:
 
 @dataclass(frozen=True)
 class BlockEstimator(Estimator):
-    """A tally has the number of reports with a tick for each box, and then the number of reports
+    """Computes n/2 + (m/s)·(y − z)/(2g) for each box.
+
+    A tally has the number y of reports with a tick for each box, and then the number z of reports
     without a tick for each box.
     """
 

@@ -7,8 +7,8 @@ Notation    n people, each in one of N cells. The tree has h levels (see `protoc
             has N_l nodes. p is the probability of a 1 at a person's own node, and q that of a 1
             elsewhere.
 Randomizer  Draw a uniform level l, and send it with N_l independent bits, one for each node of the
-            level: p = ½ and q near 1/(1+e^ε), as in `local.unary-optimized`. Devices draw the level
-            because then nobody has to assign it. It does not depend on the value. So the number of
+            level: p = ½ and q near 1/(1+e^ε), as in `local.unary-optimized`. Devices draw the
+            level, so nobody has to assign it. The level does not depend on the value. The number of
             people who answer about a level is random, and the stated error includes this.
 Analyzer    If n_l people answer about level l, and y of them send a 1 for a node, the count of the
             node is h(y − n_l·q)/(p − q). A tree is fitted to these counts by least squares. The
@@ -285,7 +285,7 @@ class LocalTreeError:
         )
 
     def band_margins(self, confidence: float) -> EdgeMargins:
-        """The errors of a crowd like the estimated one are simulated (see `tree_error`)."""
+        """Margins from simulated errors of a crowd like the estimated one (see `tree_error`)."""
         tree, generator = self.design.fit.tree, np.random.default_rng(0)
         number = max(_MOST_SIMULATED // tree.nodes, math.ceil(2 / (1 - confidence)))
         number = min(number, _MOST_BANDS)
@@ -333,7 +333,7 @@ class LocalTreeEstimator(FittedTree):
         ones, reports = [], []
         for level, size in enumerate(self.tree.sizes):
             asked = np.zeros(self.tree.cells, dtype=np.int64)
-            # The share of the people without a level so far who answer about this level.
+            # Of the people who have no level yet, this share answers about this level.
             share = Fraction(1, self.tree.levels - level)
             for number, alike in groups(left):
                 asked[alike] = binomial(source, number, share, len(alike))

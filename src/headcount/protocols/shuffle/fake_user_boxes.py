@@ -2,8 +2,8 @@
 
 Noise from fake users was proposed by Luo, Wang, Yi 2022 and Cheu, Zhilyaev 2022.
 
-Notation    m boxes, and at most k ticks of each person. n is the number of people; h of them are
-            honest. μ is the expected number of noise messages per box.
+Notation    There are m boxes, and each person ticks at most k of them. n is the number of people;
+            h of them are honest. μ is the expected number of noise messages per box.
 Randomizer  Send a message for each ticked box, and Poisson(mμ/h) more messages, each a uniform box.
             Messages of one person are not linked after shuffling.
 Analyzer    The number of messages of each box, minus the mean nμ/h of the noise.

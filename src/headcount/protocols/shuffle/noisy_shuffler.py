@@ -152,7 +152,7 @@ class DummyProtocol(Protocol):
 
     @abstractmethod
     def least_dummies(self, epsilon: float) -> Dummies | None:
-        """The fewest dummies that keep the budget's δ with this ε; None if these are too many."""
+        """The fewest dummies whose δ at this ε is within the budget; None if they are too many."""
 
     @cached_property
     def dummies(self) -> Dummies:

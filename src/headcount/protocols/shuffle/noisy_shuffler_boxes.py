@@ -3,8 +3,8 @@
 This is the augmented shuffle model (Murakami, Sei, Eriguchi 2025), with the noise of
 `central.cube`.
 
-Notation    m boxes, and at most k ticks of each person. z is the noise of all boxes, and N(z) is
-            its size (see `accounting.ball_noise`). J is the largest size.
+Notation    There are m boxes, and each person ticks at most k of them. z is the noise of all boxes,
+            and N(z) is its size (see `accounting.ball_noise`). J is the largest size.
 Randomizer  Send k messages, encrypted for the analyzer: the ticked boxes, and then fillers. So the
             number of messages does not tell the number of ticks.
 Shuffler    Draw z with a probability proportional to e^{−ε·N(z)} among all z with N(z) ≤ J. Add

@@ -179,7 +179,7 @@ class SampledCounts(Estimator):
         return "threshold", lambda value: value  # the shuffler has already applied the threshold
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        """A message adds 1/p, or (τ+m)/p if the bucket reaches the threshold only with it.
+        """A message adds 1/p, or (τ+m)/p if it lifts the bucket to the threshold.
 
         An honest person sends the message with probability p. So in such a bucket an honest person
         adds τ+m on average.
