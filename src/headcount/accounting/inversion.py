@@ -70,7 +70,8 @@ class Flips:
             return
         self.peak = min(math.log1p(self.f / self.c), 50.0)
         self.tilted_up, self.tilted_down = self._tilted(self.peak), self._tilted(-self.peak)
-        # No more people are needed once δ is e^−300, unless the noise is small compared with r.
+        # Once δ is e^−300, no more people are used. With r > 1 bits per person, there must also be
+        # enough people for noise as large as the change that the victim causes.
         fall = -max(self._rates(self.peak)[:2])
         enough = 300 / fall if fall > 0 else math.inf
         moved = bits * (1 - 2 * self.lie)  # the mean change that the victim causes in the view

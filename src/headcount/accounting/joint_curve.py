@@ -252,8 +252,8 @@ class JointCurve(PrivacyCurve):
 
     @cached_property
     def _end(self) -> float:
-        """From this ε on, the known δ grows, because a total variation counts more for a larger ε.
-        So the δ at this ε is also used for every larger ε.
+        """The ε from which on the known δ grows, because a total variation counts more for a larger
+        ε. So the δ at this ε is also used for every larger ε.
         """
         points = self._known.bends
         points = points[points >= 0]
@@ -263,7 +263,7 @@ class JointCurve(PrivacyCurve):
         if epsilon >= self.pure_epsilon:
             return 0.0
         known = self._known.delta(epsilon)
-        # Finding the minimum takes long. It is needed only if the total variation matters.
+        # Finding `_end` takes long. It is needed only if the total variation matters.
         if isinstance(self._known, NearCurve):
             charged = known - self._known.known.delta(epsilon)
             if charged > known / 8 and epsilon > self._end:

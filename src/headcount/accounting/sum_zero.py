@@ -108,7 +108,7 @@ class SumZero:
         half = np.exp(-rate * np.arange(reach + 1)) * np.maximum(sums[: reach + 1], 0.0)
         mass = np.concatenate([half[:0:-1], half])
         total = float(mass.sum())
-        # A transform has about the same error everywhere. It counts as probability that is missing.
+        # A transform has about the same error everywhere. This error counts as missing probability.
         error = _NOISE_OF_TRANSFORM * float(sums[0]) / math.tanh(rate / 2) / total
         return Law(-reach, mass / total, slack=_NOISE_OF_TRANSFORM, tail=error + math.exp(-_RARE))
 

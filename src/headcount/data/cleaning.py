@@ -338,8 +338,8 @@ def cleaning(
 ) -> Cleaning:
     """The rules for cleaning a column, for a task or for bins. Invalid settings are refused.
 
-    missing   "error" refuses missing values. "drop" leaves out their rows, but then it is not
-              hidden which people have no value. "bucket" adds a bucket to a histogram, for people
+    missing   "error" refuses missing values. "drop" leaves out their rows, but then the answer does
+              not hide which people have no value. "bucket" adds a bucket to a histogram, for people
               without a value. Any other setting is the value to fill in.
     outside   "error" refuses values that do not fit. "clamp" moves numbers to the nearest bound or
               bin. "other" adds a bucket to a histogram, for values that are in no other bucket.

@@ -51,7 +51,7 @@ def check_same(
     wanted: Iterable[Group],
     name: str,
 ) -> None:
-    """Refuse tallies with another number of people than the census, since the rows have changed."""
+    """Refuse tallies with more or fewer people than the census: the rows must have changed."""
     for group in wanted:
         seen, again = censuses[group].users, tallies[group].users if group in tallies else 0
         if seen != again:

@@ -17,7 +17,7 @@ _SHOWN = 3  # how many values or rows a message shows
 
 
 class DoesNotFit(InvalidValue):
-    """Rows are refused. Their `problems` can be added to the problems of other rows."""
+    """The error for refused rows. Their `problems` can be added to the problems of other rows."""
 
     def __init__(self, message: str, problems: "Problems", *, hint: str = "") -> None:
         super().__init__(message, hint=hint)

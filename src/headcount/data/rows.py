@@ -86,7 +86,7 @@ def _merged(batches: Iterator[Batch]) -> Iterator[Batch]:
 
 
 def _joined(batches: "list[pyarrow.RecordBatch]") -> "list[pyarrow.RecordBatch]":
-    """One batch with all rows, or a few if a column is too long for one."""
+    """One batch with all rows, or several batches if a column is too long for one batch."""
     import pyarrow
 
     if len(batches) < 2:

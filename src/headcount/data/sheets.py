@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SheetRows(Rows):
-    """Rows of workbooks. A workbook with several sheets must come with the name of one."""
+    """Rows of workbooks. If a workbook has several sheets, the name of one of them is needed."""
 
     name: str
     files: Sequence[Path]

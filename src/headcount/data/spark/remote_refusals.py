@@ -83,7 +83,7 @@ def _rows(count: int) -> str:
 
 @dataclass(frozen=True)
 class DiscreetCleaning(Cleaning):
-    """Rules of cleaning whose error messages never show a value."""
+    """Cleaning rules whose error messages never show a value."""
 
     @classmethod
     def of(cls, cleaning: Cleaning) -> Cleaning:
