@@ -4,9 +4,10 @@ A side consists of all runs on one of the two datasets. An audit has rounds. The
 round serve to choose an event that is frequent on one side and rare on the other. The next round
 has twice as many runs, and counts the event. The bounds of Clopper and Pearson on both chances give
 a lower bound on ε, which is wrong with a probability of at most 1 − confidence. Every round has its
-own share of this probability, so the audit may stop after any round. An audit also counts each
-output that only one side gave in the previous round, because such a leak may be rare while other
-events look better. The module `power` computes the smallest violations that an audit finds.
+own share of this probability, so the audit may stop after any round. In the previous round, some
+outputs may have occurred at least twice on one side and never on the other. An audit also counts
+each of these outputs, because such a leak may be rare while other events look better. The module
+`power` computes the smallest violations that an audit finds.
 """
 
 import math
@@ -35,7 +36,7 @@ from headcount.randomness.sources import SecureSource
 
 FIRST_RUNS = 500
 MOST_RUNS = 10**9
-_MOST_SHOWN = 20  # values of a dataset, or runs of equal values
+_MOST_SHOWN = 20  # the most values of a dataset, or rows of equal values, that are shown
 _AT_ONCE = 1 << 17  # the number of runs on each side that are made at a time
 _LEARNED = 1 << 18  # an event is chosen from at most this many runs on each side
 

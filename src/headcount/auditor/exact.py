@@ -1,7 +1,7 @@
 """Exact audits: all outcomes of a small crowd are listed, for all pairs of neighboring datasets.
 
 A randomizer is given by its laws. The law of a value maps each bundle to its probability, which is
-a fraction. A bundle is the messages that a person may send, without their order. Registered
+a fraction. A bundle consists of all messages that a person sends, without their order. Registered
 protocols state their laws. For your own randomizer, write a function that returns the law of a
 value.
 """

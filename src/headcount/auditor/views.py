@@ -198,7 +198,7 @@ def _tallied(protocol: Protocol, sent: Messages, runs: int, source: Source) -> N
 
 
 def _estimate(protocol: Protocol, crowd: Batch) -> NDArray[np.float64]:
-    """The estimate before post-processing. The number of people may differ from the crowd's."""
+    """The estimate before post-processing. `crowd` may differ in size from the protocol's crowd."""
     return np.atleast_1d(protocol.estimator.computed(protocol.tally(crowd), None))
 
 

@@ -45,11 +45,11 @@ def best_protocol(
 
 
 def _best_central(task: Task, budget: Budget, crowd: Crowd) -> Protocol | None:
-    """The central protocol with the least expected error. Central protocols send one message each
-    and are calibrated quickly, so no plan is needed to find the best of them.
+    """The central protocol with the least expected error. In central protocols, each person sends
+    one message, and calibration is quick, so no plan is needed to find the best of them.
 
-    It is None if a plan must decide. This is so if there are protocols from outside Headcount,
-    whose code may fail, or if no protocol fits. A plan says why protocols were refused.
+    The result is None if a plan must decide. A plan must decide if there are protocols from outside
+    Headcount, whose code may fail, or if no protocol fits. A plan says why protocols were refused.
     """
     if outside_names(task, Trust.CENTRAL):
         return None

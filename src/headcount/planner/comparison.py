@@ -64,7 +64,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """The errors of one protocol. There is no point where the protocol is refused."""
+    """The errors of one protocol. Positions where the protocol is refused have no point."""
 
     label: str
     protocol: str

@@ -32,8 +32,9 @@ _TRIES = 40
 class Detection:
     """A difference of two shares, and how likely a test should be to find it.
 
-    `share` is the lower of the two shares. By default, one half lies midway between them. Then the
-    most people are needed. The power is the probability that the test finds the difference.
+    `share` is the lower of the two shares. By default, the mean of the two shares is one half. This
+    is the case that needs the most people. The power is the probability that the test finds the
+    difference.
     """
 
     difference: float

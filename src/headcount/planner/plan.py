@@ -39,8 +39,8 @@ from headcount.theory import Bound, bounds
 
 FORMAT, VERSION = "headcount.plan", 3
 MOST_BYTES = 2**28  # the largest file that is read as a plan
-# A protocol that sends more messages per person, or that takes one core longer, is chosen only if
-# no other fits.
+# A protocol that sends more than this many messages per person, or whose messages take one core
+# more than this many seconds, is chosen only as a last resort (see `_best`).
 MANY_MESSAGES = 100
 MANY_SECONDS = 300.0
 
@@ -50,11 +50,12 @@ class Plan:
     """The candidates in the order of their expected errors, and the refused protocols.
 
     `chosen` names the protocol to run, which is the best candidate unless the caller chooses
-    another. The best candidate has the least expected error among those whose messages take one
-    core at most five minutes, and which send at most 100 messages per person. If all candidates
-    take longer or send more, this does not matter. Among those that send at most 100 messages, one
-    that relies on more than is usual for its trust model is chosen only if there is no other. For a
-    collection, the best candidate always has the least expected error of all.
+    another. The best candidate has the least expected error among the candidates that meet three
+    conditions: their messages take one core at most five minutes, they send at most 100 messages
+    per person, and they rely only on what is usual for their trust model. The first condition is
+    dropped if no candidate meets it. The third is dropped if no candidate meets all conditions that
+    are left. If that is not enough, the second is dropped, too. For a collection, the best
+    candidate always has the least expected error of all.
     """
 
     task: Task
@@ -471,10 +472,11 @@ def _collection_cells(candidate: Candidate) -> _Cells:
 def _best(candidates: list[Candidate], purpose: Purpose = Purpose.ACCURACY) -> Candidate | None:
     """The candidate to choose from a list that is sorted by error.
 
-    Candidates that take long are left out, unless all of them do. Then it is the first candidate
-    that sends few messages and relies only on what is usual for its trust model. If there is none,
-    it is the first candidate that sends few messages. If there is still none, it is the first of
-    the list. For a collection, it is always the first of the list.
+    Candidates that take long are left out, unless all of them take long. The result is the first
+    remaining candidate that sends few messages and relies only on what is usual for its trust
+    model. If there is none, it is the first remaining candidate that sends few messages. If there
+    is still none, it is the first remaining candidate. For a collection, the result is always the
+    first candidate of the list.
     """
     if purpose is Purpose.COLLECTION:
         return next(iter(candidates), None)

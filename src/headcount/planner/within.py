@@ -12,7 +12,7 @@ from headcount.planner.candidate import Candidate, Refusal, assess
 from headcount.planner.wishes import Wishes
 from headcount.protocols.registry import protocol_class
 
-_TRIES = 3  # how many times fewer slots are tried if one person has too much influence
+_TRIES = 3  # how often a smaller number of slots is tried if one person has too much influence
 
 
 def assess_within(
