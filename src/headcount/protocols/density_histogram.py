@@ -310,14 +310,15 @@ class BinnedDensity(Estimator):
         return 0.0, self.bins.number / float(self.task.span)
 
     def squared_error(self, users: int, periods: int) -> float:
-        """The mean squared error for a range scaled to [0,1], as the module's docstring states it.
+        """The mean squared error for a range scaled to [0,1].
 
         The density of the population is assumed to rise and fall `periods` times over the range.
+        For one period, the module's docstring states the error. The bias term is at most ½.
         """
         number, smoothness = self.bins.number, self.task.smoothness
         even = self.histogram.error_law(users, np.full(number, users / number))
         noise = float(np.max(even.standard_error))
-        # (π/K)^{2β}/6 + K²V/n² + K/n
+        # (periods·π/K)^{2β}/6 + K²V/n² + K/n
         bias: float = min((periods * math.pi / number) ** (2 * smoothness) / 6, 0.5)
         return bias + (number * noise / users) ** 2 + number / users
 

@@ -1,7 +1,7 @@
 """Two-sided geometric noise on every box that people tick.
 
 Notation    There are m boxes, and each person ticks at most k of them. Two values differ in up to
-            s = min(2k, m) boxes, since each may have k ticks that the other does not have.
+            s = min(2k, m) boxes, since each may have k ticks that the other does not have. Let
             a = e^{−ε/s}.
 Randomizer  None: people send their ticks to the curator.
 Analyzer    Each count + Z, with P(Z = z) = (1−a)/(1+a)·a^|z|, drawn exactly.

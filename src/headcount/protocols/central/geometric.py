@@ -9,8 +9,8 @@ Analyzer    The sum of all levels plus Z, where P(Z = z) = (1−a)/(1+a)·a^|z|.
 Privacy     Replacing one value changes the sum by at most L, and P(z)/P(z±L) ≤ e^ε. So the
             guarantee is pure ε-differential privacy. `accounting.geometric` computes the whole
             privacy curve.
-Error       Unbiased. In squared levels, the variance of the noise is 2a/(1−a)² for all data.
-            No ε-private count has a smaller variance. Real numbers are rounded to levels at random,
+Error       Unbiased. In squared levels, the variance of the noise is 2a/(1−a)² for all data. No
+            ε-private count has a smaller variance. Real numbers are rounded to levels at random,
             without bias. Rounding adds less than one ten-thousandth of this variance, as long as
             the sum of all levels fits into 60 bits.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.

@@ -4,9 +4,10 @@ Notation    ε0 is the ε of the local protocol. n is the number of people; h of
 Randomizer  The randomizer of the local protocol for ε0.
 Analyzer    The analyzer of the local protocol.
 Privacy     The best bound that is proven for the randomizer (see `accounting.amplification`). For
-            binary response, it is the exact maximum over datasets. For other randomizers with few
-            values and few messages, it is the privacy blanket. For all others, it is the clones
-            bound of Feldman, McMillan, Talwar 2021. ε0 is as large as the budget allows.
+            binary response, it is the exact maximum over datasets. For k-ary response, and for
+            other randomizers with few values and few messages, it is the privacy blanket. For all
+            others, it is the clones bound of Feldman, McMillan, Talwar 2021. ε0 is as large as the
+            budget allows.
             Paper: the closed form of Feldman, McMillan, Talwar 2021.
 Error       The error of the local protocol for ε0.
 Messages    The messages of the local protocol. If the shuffler and the analyzer collude, the

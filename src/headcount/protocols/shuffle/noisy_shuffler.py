@@ -258,7 +258,8 @@ class NoisyShufflerHistogram(DummyProtocol):
     tasks: ClassVar[tuple[type[Task], ...]] = (Histogram,)
 
     # Whether the total number of dummies is fixed, which makes the error smaller. By default it is
-    # fixed for up to 300 buckets.
+    # fixed for up to 300 buckets, unless there are too many dummies. If delta is 0, it is always
+    # fixed.
     total: Literal["fixed", "free"] | None = None
 
     def check_options(self) -> None:

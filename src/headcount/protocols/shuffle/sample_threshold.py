@@ -59,7 +59,7 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
-_SHARE = 0.5  # the default threshold is that of the rate _SHARE·(1 − e^−ε)
+_SHARE = 0.5  # the default threshold is the least one for the rate _SHARE·(1 − e^−ε)
 _PAPER_SHARE = 0.2  # α, the same share for the closed form, which needs a smaller rate
 _STEPS = 12  # the number of bisection steps that raise the rate until δ is spent
 _COUNTS = 250  # the number of counts that one step of the search for the worst error tries
