@@ -185,7 +185,7 @@ def _nothing(outcome: Any) -> bool:
 
 
 def _values(protocol: Protocol) -> Sequence[Any]:
-    """All values that people may hold."""
+    """All values that people may hold. If a range of reals has cells, the middles of the cells."""
     task, bounded = protocol.task, protocol.task.bounded
     if bounded is None and task.domain <= MOST_VALUES:
         return all_codes(task)

@@ -166,8 +166,9 @@ def _shuffled(
     protocol: Protocol, dataset: Sequence[Any], count: int, source: Source
 ) -> NDArray[Any]:
     """The view of the shuffled messages. If there are few kinds of messages, it is the number of
-    copies of each. If people send several messages, the estimate is appended, because it may show
-    more than each number alone. If there are many kinds of messages, the view is the estimate.
+    copies of each. Unless everybody sends exactly one message, the estimate is appended, because
+    it may show more than each number alone. If there are many kinds of messages, the view is the
+    estimate.
     """
     at_once = max(1, _PEOPLE // len(dataset))
     few = math.prod(map(_size, protocol.alphabet.columns)) <= _KINDS

@@ -80,7 +80,7 @@ def _is_pair(ends: Any) -> bool:
 def _moment(text: str) -> np.datetime64:
     """The date or time that a text states, or NaT if it states neither."""
     bare = text.strip()
-    try:  # NumPy also knows words such as "today"
+    try:  # without the check, NumPy would also read words such as "today"
         return np.datetime64(bare if bare[:1].isdecimal() else "NaT", "us")
     except ValueError:
         return np.datetime64("NaT", "us")

@@ -132,7 +132,9 @@ def needed_epsilon(
 ) -> Needs:
     """The smallest epsilon with which each protocol stays within a margin. It is at least 0.001.
 
-    needed_epsilon(Count(), Crowd(20_000), Margin(0.01, share=True), delta=1e-6)
+    `delta` is the δ of every budget that is tried.
+
+        needed_epsilon(Count(), Crowd(20_000), Margin(0.01, share=True), delta=1e-6)
     """
     _check(task, margin)
     checks.instance("crowd", crowd, Crowd)

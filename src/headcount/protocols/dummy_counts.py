@@ -300,7 +300,7 @@ class DummyCounts(Estimator):
 
     @property
     def _independent(self) -> bool:
-        """Whether there are buckets with independent noise."""
+        """Whether buckets have independent noise, and people do not use randomized response."""
         return self.response is None and not self.noise.shuffler.dummies.fixed_total
 
     @property

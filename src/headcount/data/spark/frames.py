@@ -100,10 +100,10 @@ def seed_of(source: Source) -> SeededSource | None:
 
 @contextmanager
 def spark_errors(lacking: str = "") -> Iterator[None]:
-    """Turn a Spark error into a Headcount error with a one-line message. The Spark error is the
-    cause of the Headcount error.
+    """Turn a Spark error into a Headcount error with a one-line message.
 
-    If `lacking` occurs in the Spark error, the error means that there is no checkpoint directory.
+    If `lacking` occurs in the Spark error, the message says that there is no checkpoint directory.
+    Otherwise the Spark error is the cause of the Headcount error.
     """
     from pyspark.sql import SparkSession
 

@@ -278,7 +278,7 @@ def least_joint_noise(budget: Budget, pairs: int) -> Fraction | None:
         return moved_curve(laws.poisson(Fraction(noise, GRAIN)), pairs).delta(budget.epsilon)
 
     # More pairs need more noise, and more noise is more private. So the search begins at the noise
-    # for one pair less.
+    # for one pair fewer.
     allowed, start = budget.delta * (1 - RESERVED), int(fewer * GRAIN)
     noise = near_least_private(delta_at, allowed, start=start, stop=MOST_NOISE * GRAIN)
     return None if noise is None else Fraction(noise, GRAIN)
