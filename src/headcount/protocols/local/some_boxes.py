@@ -92,7 +92,7 @@ class BlockRandomizer(Randomizer):
 
     @property
     def asked(self) -> tuple[int, ...]:
-        """The boxes about which a person answers, if they were drawn before."""
+        """The boxes about which a person answers, or all boxes if they have not been drawn yet."""
         start = 0 if self.first is None else self.first
         count = self.boxes if self.first is None else min(self.each, self.boxes)
         return tuple(sorted((start + place) % self.boxes for place in range(count)))
