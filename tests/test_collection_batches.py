@@ -257,6 +257,33 @@ def test_files_of_other_messages_are_refused(tmp_path: Path, engine: SparkSessio
         counted(one, other, engine)
 
 
+def test_a_batch_with_an_empty_file_is_refused_on_spark(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """Spark leaves out empty files. With fewer messages, there would be less noise."""
+    survey = distinct(tmp_path, PEOPLE)
+    messages = messages_of(survey)
+    files = written(tmp_path / "batch", survey, [*messages, messages[0]])
+    one = analyzer(tmp_path)
+    one.register(survey)
+    path = tmp_path / "batch" / files.files[2].name
+    kept = path.read_bytes()
+    path.write_bytes(b"")
+    with pytest.raises(hc.UnreadableData, match="must read all 41 messages of the batch, got 34"):
+        counted(one, files, spark)
+    assert one.unfinished() == [survey.digest]
+    path.write_bytes(kept)
+    assert counted(one, files, spark)
+    assert tallies(tmp_path)["who"] == [1] * PEOPLE
+    assert one.results(survey.digest)["messages"]["copies"] == 1
+
+
+@pytest.mark.parametrize("address", ["batch*", "/data/b?tch", "/data/[ab]", "s3://data/{a,b}/"])
+def test_an_address_for_spark_names_one_folder(address: str, spark: SparkSession) -> None:
+    with pytest.raises(hc.InvalidParameter, match="must have none of the characters"):
+        files_on_spark(address, spark, TOKEN)
+
+
 def test_a_folder_without_its_description_is_not_a_batch(tmp_path: Path) -> None:
     survey = distinct(tmp_path / "key", PEOPLE)
     written(tmp_path / "batch", survey, messages_of(survey))

@@ -6,6 +6,7 @@ sends to the Python processes of the executors. So all machines of the cluster b
 analyzer, and need the same protection as the key.
 """
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ import numpy as np
 
 from headcount.collect.batch_files import COLUMN, MANIFEST, BatchFiles, column_of
 from headcount.collect.opening import Opened, Opener
-from headcount.core.errors import MissingPackage
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
+from headcount.core.table import counted
 from headcount.data.spark.frames import gathered, mapped, needed, spark_errors
 from headcount.data.spark.results import Batches, count_result, result_rows
 from headcount.road.people import Group
@@ -21,27 +24,34 @@ from headcount.road.people import Group
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DUMMIES, _REFUSED = "dummies", "refused"
+_DUMMIES, _REFUSED, _COPIES = "dummies", "refused", "copies"
+_PATTERN = re.compile(r"[*?\[\]{}]")  # Spark reads an address with these as a pattern
 _ROWS = 2**16  # messages that a step yields at a time
 
 
 @dataclass(frozen=True)
 class OpenStep:
-    """Opens and counts the messages of a partition. A result has a row for each release, named by
-    its number, and rows for dummies and refusals.
+    """Opens and counts the messages of a partition. Each row has a message, and how often it was
+    read. A result has a row for each release, named by its number, and rows for dummies, refusals
+    and copies.
     """
 
     opener: Opener
 
     def __call__(self, batches: Batches) -> Batches:
         total = self.opener.added(
-            self.opener(b"".join(batch.column(0).to_pylist())) for batch in batches
+            replace(
+                self.opener(b"".join(batch.column(0).to_pylist())),
+                copies=sum(batch.column(1).to_pylist()) - batch.num_rows,
+            )
+            for batch in batches
         )
         for number, counts in enumerate(total.counts):
             if total.sent[number]:
                 yield count_result(number, total.sent[number], counts)
         yield count_result(_DUMMIES, total.dummies, None)
         yield count_result(_REFUSED, total.refused, None)
+        yield count_result(_COPIES, total.copies, None)
 
 
 @dataclass(frozen=True)
@@ -77,13 +87,24 @@ def session() -> "SparkSession":
 def files_on_spark(folder: str, spark: "SparkSession", token: str) -> BatchFiles:
     """The batch in a folder that Spark can read. It must come from a shuffler with this token."""
     place = folder.rstrip("/")
+    if _PATTERN.search(place):
+        raise InvalidParameter(
+            "the address of a batch for Spark must have none of the characters * ? [ ] { }, "
+            f"got {checks.shown(folder)}",
+            hint="Spark would read every folder that fits this pattern",
+        )
     with spark_errors():
         rows = spark.read.text(f"{place}/{MANIFEST}", wholetext=True).collect()
     return BatchFiles.from_text(rows[0][0] if rows else "", place, token)
 
 
 def opened_on_spark(files: BatchFiles, opener: Opener, spark: "SparkSession") -> Opened:
-    """Open and count all messages of a batch, each of them once."""
+    """Open and count all messages of a batch, each of them once.
+
+    Spark leaves out empty files without an error. It may also be set up to leave out files that are
+    missing or damaged. Noise messages of these files would then be missing from the counts. So a
+    batch is refused unless all of its messages were read.
+    """
     if not files.files:
         return opener.added([])
     places = [f"{files.folder}/{one.name}" for one in files.files]
@@ -94,13 +115,18 @@ def opened_on_spark(files: BatchFiles, opener: Opener, spark: "SparkSession") ->
             number: (one.name, one.estimator.tally_modulus)
             for number, one in enumerate(opener.protocols)
         }
-        found = gathered(rows.distinct(), OpenStep(opener), "a sealed message", kinds)
+        found = gathered(rows.groupBy(COLUMN).count(), OpenStep(opener), "a sealed message", kinds)
     releases = range(len(opener.protocols))
     empty = [np.zeros(one.estimator.tally_size, dtype=np.int64) for one in opener.protocols]
     opened = Opened(
         tuple(found[at][1] if at in found else empty[at] for at in releases),
         tuple(found[at][0] if at in found else 0 for at in releases),
-        found.get(_DUMMIES, (0, None))[0],
-        found.get(_REFUSED, (0, None))[0],
+        *(found.get(name, (0, None))[0] for name in (_DUMMIES, _REFUSED, _COPIES)),
     )
-    return replace(opened, copies=files.messages - opened.messages)
+    if opened.messages != files.messages:
+        raise UnreadableData(
+            f"Spark must read all {counted(files.messages, 'message')} of the batch, got "
+            f"{opened.messages:,}",
+            hint="every file of the batch must be as the shuffler has written it",
+        )
+    return opened
