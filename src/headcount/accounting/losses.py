@@ -98,17 +98,17 @@ class LossLaw:
 
 
 class KeptLaws:
-    """The laws of losses that were asked for last, by their parameters."""
+    """The laws of losses that were asked for last, by their parameters. Several threads may ask."""
 
     def __init__(self) -> None:
         self._laws: dict[Hashable, LossLaw] = {}
 
     def get(self, parameters: Hashable, computed: Callable[[], LossLaw]) -> LossLaw:
         """The law with these parameters. It is computed if it is not among the last ones."""
-        law = self._laws.pop(parameters, None) or computed()
-        if len(self._laws) >= _KEPT:
-            del self._laws[next(iter(self._laws))]
-        self._laws[parameters] = law
+        law = self._laws.get(parameters) or computed()
+        # The dict is replaced and never changed, since another thread may be reading it.
+        others = [one for one in self._laws.items() if one[0] != parameters]
+        self._laws = dict([*others[1 - _KEPT :], (parameters, law)])
         return law
 
 
