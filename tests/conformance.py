@@ -110,7 +110,9 @@ LARGE_OPTIONS: dict[str, list[dict[str, Any]]] = {
 # For each combination of a protocol's options, quick tests try this many settings, or one if a test
 # takes long. The slow tests try the others.
 QUICK_SETTINGS = 2
-MANY_OPTIONS = 4  # with more combinations, quick tests try one setting of a large crowd
+# With more combinations of options, quick tests try one setting of a large crowd, and those that
+# take long try the first combination alone.
+MANY_OPTIONS = 4
 # These have too many bundles to list. Their views are judged in the named files.
 JUDGED_ELSEWHERE = {
     "shuffle.correlated-histogram": "tests/test_histograms.py",
@@ -199,10 +201,11 @@ def asked_crowds(
 ) -> Iterator[tuple[hc.Protocol, bool]]:
     """The protocols that a test tries, and whether only the slow tests try them."""
     for name, task in asked_pairs(only, enumerated=small):
-        for p, before in crowds(small, name, task, quick):
+        for number, (p, before) in enumerate(crowds(small, name, task, quick)):
             if p.trust is hc.Trust.CENTRAL and not central:
                 continue
             late = before >= (1 if sparing else quick_settings(small, name, task))
+            late |= sparing and number > 0 and not small and many_options(name, task)
             # Sums differ from means only by a factor, a paper's parameters only by their numbers,
             # and quantiles from distributions only by what is read from an answer. Most densities
             # are read from histograms.
@@ -314,9 +317,15 @@ def quick_settings(small: bool, name: str, task: hc.Task) -> int:
     tried with many combinations of options.
     """
     local = protocol_class(name, task).trust is hc.Trust.LOCAL
-    many = len(variants(name, task)) * len(tried_options(LARGE_OPTIONS, name, task)) > MANY_OPTIONS
     inner = isinstance(task, hc.Density | hc.Quantiles)
-    return 1 if local or inner or (many and not small) else QUICK_SETTINGS
+    many = not small and many_options(name, task)
+    return 1 if local or inner or many else QUICK_SETTINGS
+
+
+def many_options(name: str, task: hc.Task) -> bool:
+    """Whether large crowds are tried with many combinations of options."""
+    others = tried_options(LARGE_OPTIONS, name, task)
+    return len(variants(name, task)) * len(others) > MANY_OPTIONS
 
 
 def small_settings(task: hc.Task) -> list[Setting]:

@@ -64,6 +64,7 @@ def test_doorbell_lies_as_often_as_it_says(browser: Browser, data: Any) -> None:
         assert near(lies, 2000, data["doorbell"]["lie_probability"])
 
 
+@pytest.mark.slow
 def test_page_takes_the_random_bytes_of_the_browser(browser: Browser) -> None:
     """Without a seed, two pages differ. With the same seed, they do not."""
 
@@ -87,6 +88,7 @@ def test_page_takes_the_random_bytes_of_the_browser(browser: Browser) -> None:
     assert messages(None) != messages(None)
 
 
+@pytest.mark.slow
 def test_slider_of_denials_moves_everything(browser: Browser, data: Any) -> None:
     with opened(browser) as page:
         place = widget(page, "evasion")
@@ -223,6 +225,7 @@ def test_half_truth_half_lie_tells_nothing(browser: Browser, data: Any) -> None:
         assert abs(float(half[1]) - 50) <= DEVIATIONS * 50 / math.sqrt(200 * people) + 0.05
 
 
+@pytest.mark.slow
 def test_distribution_builds_up_before_the_eyes(browser: Browser) -> None:
     with opened(browser, reduced_motion="no-preference") as page:
         place = widget(page, "many-crowds")

@@ -58,6 +58,7 @@ def test_links_of_the_page_lead_somewhere(browser: Browser) -> None:
             assert int(found[1]) <= 12
 
 
+@pytest.mark.slow
 def test_terms_are_linked_where_they_are_first_used(browser: Browser) -> None:
     with opened(browser) as page:
         unfold(page)

@@ -55,7 +55,7 @@ def test_parts_are_numbered_without_gaps() -> None:
     ("viewport", "scheme"),
     [
         pytest.param(PHONE, "dark", id="phone-dark"),
-        pytest.param(DESKTOP, "light", id="desktop-light"),
+        pytest.param(DESKTOP, "light", id="desktop-light", marks=pytest.mark.slow),
         pytest.param(PHONE, "light", id="phone-light", marks=pytest.mark.slow),
         pytest.param(DESKTOP, "dark", id="desktop-dark", marks=pytest.mark.slow),
     ],

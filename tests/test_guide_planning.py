@@ -101,6 +101,7 @@ def expected(
     return None
 
 
+@pytest.mark.slow
 def test_offers(browser: Browser, data: Any) -> None:
     with opened(browser) as page:
         place = widget(page, "planning")

@@ -67,6 +67,7 @@ def check(widget: Locator, law: Callable[[int], Law], people: int, delta: float)
     assert loss - 1e-9 <= shown_number(epsilon) <= loss + 1.01e-4
 
 
+@pytest.mark.slow
 def test_every_crowd_has_the_ratio_of_the_library(widget: Locator) -> None:
     for kind, law in zip(KINDS, (response, both, gap(2)), strict=True):
         widget.get_by_text(kind).click()

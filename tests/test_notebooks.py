@@ -188,7 +188,7 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "survey-planning": check_survey_planning,
     "three-trusts": check_three_trusts,
 }
-LONG = {"survey-planning", "three-trusts"}
+LONG = {"auditing", "survey-planning", "three-trusts"}
 
 
 # Tests --------------------------------------------------------------------------------------------

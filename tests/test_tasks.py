@@ -123,7 +123,7 @@ def test_a_new_task_is_found_like_all_others() -> None:
     vars(hc).pop("Multiples")
     with pytest.raises(hc.InvalidParameter, match=r"one of the names .*count, .*multiples, got"):
         task_from({"name": "nothing"})
-    with pytest.raises(hc.InvalidParameter, match="the settings must fit a multiples, got a"):
+    with pytest.raises(hc.InvalidParameter, match="the settings must fit multiples, got a"):
         task_from({"name": "multiples", "above": 3})
     with pytest.raises(hc.InvalidParameter, match="`of` must be between 2 and"):
         task_from({"name": "multiples", "of": 1})
@@ -141,7 +141,7 @@ def test_a_column_is_cleaned_for_a_new_task() -> None:
         (["x", "y"], {}, "must hold numbers or true/false, got text like 'x'"),
         ([3], {"missing": 0.5}, "must be error, drop, bucket, or a whole number, got 0.5"),
         ([3], {"outside": "clamp"}, "clamp only with numbers within bounds or with bins"),
-        ([3], {"outside": "other"}, "other only with a histogram that is not open, got a mul"),
+        ([3], {"outside": "other"}, "other only with a histogram that is not open, got mul"),
     ]
     for values, settings, said in wrong:
         with pytest.raises(hc.HeadcountError) as refused:
@@ -155,7 +155,7 @@ def test_a_protocol_can_answer_a_new_task() -> None:
     assert isinstance(answer, hc.Estimate)
     assert (answer.task, answer.value) == ("multiples", 3)
     assert answer.postprocess("clip").value == 3
-    with pytest.raises(hc.InvalidParameter, match="with a histogram or table, got a mul"):
+    with pytest.raises(hc.InvalidParameter, match="with a histogram or table, got mul"):
         answer.postprocess("norm-sub")
     audited = hc.exact_audit(MultiplesWithNoise(TASK, hc.Budget(1), hc.Crowd(2)))
     assert {*audited.dataset, *audited.neighbor} == {0, 1}
