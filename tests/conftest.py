@@ -1,5 +1,5 @@
-"""Fixtures that tests share: commands and their data, a separate cache of plans, and the protocols
-of the conformance suite.
+"""Fixtures that tests share: commands and their data, a browser, a separate cache of plans, and the
+protocols of the conformance suite.
 """
 
 import os
@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow
@@ -16,6 +17,9 @@ import pytest
 import postgres
 from commands import Headcount, Outcome
 from ledgers import new_database
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 os.environ["HEADCOUNT_CACHE"] = tempfile.mkdtemp(prefix="headcount-tests-")
 
@@ -30,6 +34,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         from conformance import parametrize  # loads all protocols
 
         parametrize(metafunc)
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """A browser for all tests of a file."""
+    from browsing import chromium  # loads Playwright
+
+    with chromium() as found:
+        yield found
 
 
 @pytest.fixture

@@ -156,7 +156,7 @@ def test_the_analyzers_view_is_as_private_as_the_document_says(
     """These runs would refute a guarantee of 0.85 times the ε that the document states. They find
     any randomized response whose ε is larger than stated by 0.1, with a probability of 0.9.
 
-    This is what so many runs must find. Half of them are in the last round: n = 20,000 on each
+    Here is why this many runs find it. Half of them are in the last round: n = 20,000 on each
     side. Let s = √(q(1−q)/n) be the standard error of the chance q = (1 − δ)/(1 + e^ε) of a lie.
     The audit sees a chance that is too large by up to 1.65 s (with a probability of 0.9), and adds
     3.02 s for a confidence of 0.99 over all rounds. A chance that is larger by x lowers the ε that

@@ -8,15 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 import headcount as hc
-from browsing import chromium
 from guide_pages import embedded, opened, shown_number
 from guide_widgets import number_in, reading, slide, table
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

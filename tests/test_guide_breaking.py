@@ -1,7 +1,6 @@
 """Part 8 of the guide: five breakages, with numbers that are computed here in another way."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from playwright.sync_api import Browser, Locator, Page, expect
 from scipy.stats import binom
 
-from browsing import chromium, in_node
+from browsing import in_node
 from guide_pages import embedded, opened
 from guide_widgets import near, numbers_in, raised, reading, said, to, widget
 
@@ -22,12 +21,6 @@ LABELS = {
     "small": "The crowd is too small",
     "floats": "A float leaks its last bits",
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -2,21 +2,13 @@
 
 import math
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from browsing import chromium
 from guide_pages import embedded, opened, shown_number
 from guide_widgets import DEVIATIONS, near, numbers_in, reading, to, widget
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

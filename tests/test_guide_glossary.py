@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import pytest
 from playwright.sync_api import Browser, expect
 
-from browsing import chromium
 from guide_pages import embedded, opened, unfold
 
 ROOT = Path(__file__).parents[1]
@@ -21,12 +20,6 @@ TERMS = (
     "unbiased", "hockey-stick divergence", "dominating pair", "blanket", "amplification", "honest",
     "influence", "budget", "composition", "wave", "view", "differential privacy",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 # Glossary -----------------------------------------------------------------------------------------

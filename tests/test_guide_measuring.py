@@ -1,7 +1,6 @@
 """Part 9 of the guide: the audit in the page agrees with `hc.audit` and with SciPy."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from playwright.sync_api import Browser, Locator, expect
 from scipy.stats import beta
 
 import headcount as hc
-from browsing import chromium, in_node
+from browsing import in_node
 from guide_pages import embedded, opened
 from guide_widgets import numbers_in, reading, to, widget
 from headcount.auditor import events
@@ -19,12 +18,6 @@ from headcount.auditor.features import Feature, same
 from headcount.auditor.power import POWER, smallest_response
 
 WRONG = 0.01
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from playwright.sync_api import Browser, Locator, expect
 from scipy import stats
 
 import headcount as hc
-from browsing import chromium
 from guide_pages import embedded, opened, shown_number
 from guide_widgets import number_in, reading, slide, table
 from headcount.guide import means as guide_means
@@ -23,12 +22,6 @@ WAYS = {
     "The shuffler adds noise": ("noisy", "shuffle.noisy-shuffler"),
 }
 FIRST, *OTHERS = WAYS
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 def place(name: str) -> Any:

@@ -2,24 +2,17 @@
 
 import gzip
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from browsing import chromium, serious
+from browsing import serious
 from guide_pages import DESKTOP, PHONE, opened, unfold
 from headcount.guide.files import FOLDER
 
 MOST_BYTES = 400_000
 PARTS = Path(__file__).parents[1] / "browser/guide/parts"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 def test_page_is_light() -> None:

@@ -4,7 +4,6 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -13,17 +12,10 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 import headcount as hc
-from browsing import chromium
 from guide_pages import embedded, opened
 from guide_widgets import to, widget
 
 TRUSTS = ("central", "shuffle", "local")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,12 @@
 """The quiz of the guide: it scores rightly, and every wrong answer is shown to be wrong."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from browsing import chromium, serious
+from browsing import serious
 from guide_pages import PHONE, embedded, opened
 from guide_quiz import RIGHT, SIGMAS, SIMULATED, TRUSTS, Result, Shown, numbers
 
@@ -19,12 +18,6 @@ KINDS = {
     "collusion": ("rarely a lie", "none for a no"),
     "waves": ("repeats it", "a new message in every wave"),
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

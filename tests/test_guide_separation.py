@@ -10,18 +10,11 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 import headcount as hc
-from browsing import chromium
 from guide_pages import embedded, opened, shown_number
 from guide_widgets import reading, slide
 
 Law = Mapping[Any, Fraction]
 KINDS = ["One bit, may be a lie", "The two bits x and 1 − x", "Four bits with a gap"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -11,17 +11,10 @@ from numpy.typing import NDArray
 from playwright.sync_api import Browser, Locator, expect
 from scipy import stats
 
-from browsing import chromium
 from guide_pages import embedded, opened
 from guide_widgets import number_in, reading, slide, table
 
 Numbers = NDArray[np.float64]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -56,9 +56,9 @@ NOTHING_ALONE = {
     "shuffle.zero-exact-histogram",
 }
 OVERCLAIMED = 0.6  # of ε
-# Audits see less of these. In the audited crowd, quantiles show 0.64 of ε. A table that is fitted
-# to noisy cells and margins shows less than these cells and margins do. The first runs are too few
-# to tell that moving a tick shows more than adding one, which shows half of ε.
+# Audits show less of these guarantees. In the audited crowd, quantiles show 0.64 of ε. A table that
+# is fitted to noisy cells and margins shows less than these cells and margins do. For boxes, adding
+# a tick shows half of ε. Moving a tick shows more, but the first runs are too few to tell.
 SHOWS_LESS = {
     ("central.exponential-quantile", "quantiles"): 0.5,
     ("central.fitted-table", "table"): 0.3,

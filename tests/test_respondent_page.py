@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, Route, expect
 
 from asked import DRINK, DRUGS, LOCAL, PARTNERS, PLACES, SEX, SHUFFLED, SLEEP, SMOKE
-from browsing import check_view, chromium, phone
+from browsing import check_view, phone
 from collection import Service
 from headcount.collect.page_files import FOLDER as PAGES
 from headcount.collect.page_files import export_page
@@ -69,12 +69,6 @@ BOXES = [
         marks=pytest.mark.slow,
     ),
 ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from fuzzing.runs import Nursery, Run, Stream, nursery
 
 SEED = os.environ.get("FUZZ_SEED", "standing")
 CHUNKS, CHUNK = 60, 50  # lines in all: 3,000
-FRESH = 20  # one line in so many starts a Python of its own
+FRESH = 20  # one line in this many starts a Python of its own
 Things = dict[str, zoo.Thing]
 
 

@@ -119,7 +119,7 @@ def test_a_share_contains_what_its_test_does_not_reject() -> None:
 )
 def test_shares_cover_the_crowd(epsilon: float, yes: int, no: int, least: float) -> None:
     """By enumeration of all noise but a probability of 1e-4. If nobody is estimated to answer, the
-    interval is [0, 1]. There we count what the set of all possible shares would cover.
+    interval is [0, 1]. In this case, we count whether the true share is possible.
     """
     reach = round(22 / epsilon)
     truth, mass = yes / (yes + no), noise(epsilon / 2, reach)

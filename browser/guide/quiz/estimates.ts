@@ -20,7 +20,7 @@ function estimates(count: number, flip: Flip, people: number, yes: number): numb
 
 export function moment(): Question {
   const { odds, device } = pick(data.quiz.responses);
-  const parts = odds + 1; // one message in so many is a lie
+  const parts = odds + 1; // one message in this many is a lie
   const people = parts * whole(80, 120);
   const yes = parts * whole(25, 35); // the right estimate, and the number of people who hold a yes in the simulation
   const sum = people / parts + (yes * (odds - 1)) / parts;

@@ -12,7 +12,7 @@ export type Side = 0 | 1;
 export interface Mechanism {
   /** The two neighboring datasets, in words. */
   readonly datasets: readonly [string, string];
-  /** Outputs of so many runs on one of the datasets. */
+  /** Outputs of this many runs on one of the datasets. */
   draw(side: Side, runs: number): number[];
   /** An output in words. */
   label(output: number): string;

@@ -30,7 +30,7 @@ interface Wish {
 interface Point {
   readonly epsilon: number;
   readonly margin: number;
-  readonly within: number; // of 100 people who guess, at most so many are right
+  readonly within: number; // of 100 people who guess, at most this many are right
 }
 
 export function planning(place: HTMLElement): void {

@@ -119,7 +119,7 @@ def _hull(
     places: list[int] = []
     heights: list[float] = []
     falls: list[float] = []
-    rises: list[float] = []  # the last one is missing
+    rises: list[float] = []  # none for the last point, which has no next one
     for at, delta in zip(grid.tolist(), deltas.tolist(), strict=True):
         while places:
             rise = (heights[-1] - delta) / math.expm1(min((at - places[-1]) * step, 700.0))

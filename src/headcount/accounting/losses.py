@@ -54,7 +54,7 @@ _MOST_POINTS = 1 << 20  # the largest number of points of a grid
 _TILTS = np.concatenate([-np.geomspace(1e4, 0.1, 16), np.geomspace(0.1, 1e5, 43)])
 _LEAST_TILT = 0.2
 _LEAST_SUM = 1e-290  # more than a sum may lose by underflow
-_KEPT = 8  # how many laws of losses are kept, since searches ask for them again
+_KEPT = 8  # the number of laws that are kept, since a search asks for the same law several times
 
 # One alternative of an observation: its probability under P, the loss of learning that it
 # occurred, and the name of the law that is then observed.
@@ -84,7 +84,7 @@ class LossLaw:
         return (losses + self.start) * self.step
 
     @cached_property
-    def rough_moments(self) -> NDArray[np.float64]:
+    def moments_at_tilts(self) -> NDArray[np.float64]:
         """The logarithm of M(θ) for each θ of `_TILTS`."""
         return self.log_moments(_TILTS)
 
@@ -103,9 +103,9 @@ class KeptLaws:
     def __init__(self) -> None:
         self._laws: dict[Hashable, LossLaw] = {}
 
-    def get(self, parameters: Hashable, computed: Callable[[], LossLaw]) -> LossLaw:
+    def get(self, parameters: Hashable, compute: Callable[[], LossLaw]) -> LossLaw:
         """The law with these parameters. It is computed if it is not among the last ones."""
-        law = self._laws.get(parameters) or computed()
+        law = self._laws.get(parameters) or compute()
         # The dict is replaced and never changed, since another thread may be reading it.
         others = [one for one in self._laws.items() if one[0] != parameters]
         self._laws = dict([*others[1 - _KEPT :], (parameters, law)])
@@ -407,7 +407,7 @@ def plan_for(
     names = {name for view in views for parts in view for _, _, name in parts}
     # A coarse grid is enough to choose the parameters of a finer one.
     coarse = 0.5 / slope
-    rough = {name: law(name, coarse, negligible).rough_moments for name in names}
+    rough = {name: law(name, coarse, negligible).moments_at_tilts for name in names}
     totals = []
     for view in views:
         logs = np.zeros(len(_TILTS))

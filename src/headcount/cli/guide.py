@@ -1,4 +1,4 @@
-"""`headcount guide` opens the guide, on which people learn differential privacy by doing it."""
+"""`headcount guide` opens the guide, a page that teaches differential privacy by doing it."""
 
 import webbrowser
 from pathlib import Path

@@ -175,7 +175,7 @@ def status(store: Place = STORE, as_json: AsJson = False) -> None:
 def extend(
     survey: OneSurvey,
     close_at: Annotated[
-        str | None, typer.Option(help="New time for closing. [default: no such time]")
+        str | None, typer.Option(help="New closing time. [default: the survey has none]")
     ] = None,
     store: Place = STORE,
 ) -> None:

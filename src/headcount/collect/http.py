@@ -220,7 +220,7 @@ def log(event: str, **facts: Any) -> None:
     logger.info(json.dumps({"event": event, **facts}))
 
 
-class Scrubbed(Protocol):
+class WithTraces(Protocol):
     """A shuffler or an analyzer, whose store may have traces of deleted rows."""
 
     has_traces: bool
@@ -260,7 +260,7 @@ class Attempts:
         self._failures[survey] += 1
         return False
 
-    def scrub(self, role: Scrubbed) -> bool:
+    def scrub(self, role: WithTraces) -> bool:
         """Remove the traces of deleted rows if there are any, and return whether none are left."""
         return not role.has_traces or self.succeeds("not scrubbed", role.scrub)
 

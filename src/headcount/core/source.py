@@ -42,7 +42,7 @@ class Source(ABC):
         return out
 
 
-def check_charged(source: Source | None) -> None:
+def check_secure(source: Source | None) -> None:
     """Refuse to charge a ledger for a release whose random bits are not secure. None stands for a
     secure source.
     """

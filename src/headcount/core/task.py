@@ -87,7 +87,7 @@ class Task(ABC):
     @property
     def allowed(self) -> str:
         """The values that a person may hold, in words that complete "every value must be …"."""
-        return f"a value that a {self.name} accepts"
+        return f"a value for {checks.a_task(self.name)}"
 
     @property
     def value_kind(self) -> ValueKind:

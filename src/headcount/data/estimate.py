@@ -12,7 +12,7 @@ from headcount.core.budget import Crowd
 from headcount.core.errors import HeadcountError, InvalidParameter, InvalidValue
 from headcount.core.estimate import Estimate
 from headcount.core.protocol import check_crowd
-from headcount.core.source import check_charged
+from headcount.core.source import check_secure
 from headcount.core.table import counted_people
 from headcount.core.task import Task
 from headcount.core.work import check_work
@@ -117,7 +117,7 @@ def estimate(
     """
     book = None if ledger is None else _opened(ledger)
     if book is not None:
-        check_charged(settings.get("source"))
+        check_secure(settings.get("source"))
     elif dataset is not None:
         raise InvalidParameter(f"`dataset` must come with a ledger, got {dataset!r} alone")
     prepared = prepare(data, task, group=group, **settings)
@@ -180,7 +180,7 @@ class Prepared:
 
     def charge(self, ledger: "Ledger", dataset: str | None = None) -> None:
         """Charge the release to a ledger. `BudgetExhausted` is raised if the limit forbids it."""
-        check_charged(self._request.source)
+        check_secure(self._request.source)
         question, spent = self._request.question, self.release
         ledger.charge(
             dataset, spent.guarantee, spent.curve,

@@ -13,7 +13,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.table import counted, counted_people, short
 from headcount.core.writing import json_text, parquet_bytes, write_file
 from headcount.plot.page import bars, crossed, hundred, page, paragraphs, pdf, place
-from headcount.plot.survey_pages import RESULT_FORMATS, check_path, columns_of
+from headcount.plot.survey_pages import RESULT_FORMATS, by_column, check_path
 from headcount.survey.answers import NO_ANSWER
 from headcount.survey.readings import Reading
 from headcount.survey.results import shown
@@ -208,4 +208,4 @@ def _parquet(found: Facts) -> bytes:
     ]
     about = {name: value for name, value in found.items() if name not in ("results", "questions")}
     about["confidence"] = found["results"]["confidence"]
-    return parquet_bytes(columns_of(rows), about)
+    return parquet_bytes(by_column(rows), about)

@@ -307,9 +307,9 @@ def _parquet(results: SurveyResults) -> bytes:
         "sampling": results.sampling,
         "guarantee": results.guarantee.to_dict(),
     }
-    return parquet_bytes(columns_of(rows), about)
+    return parquet_bytes(by_column(rows), about)
 
 
-def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """The columns of a table, from rows that all have the same names."""
+def by_column(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The columns of a table. All rows have the same names."""
     return {name: [row[name] for row in rows] for name in rows[0]}

@@ -90,8 +90,8 @@ def _labels(ask: Ask) -> list[int | str]:
         return ["no", "yes"]
     if ask.task.name != "histogram" or ask.task.buckets is None:
         raise InvalidParameter(
-            f"the questions of a table must have one choice each, got {ask.id!r}, which is a "
-            f"{ask.task.name}"
+            f"the questions of a table must have one choice each, got {ask.id!r}, which asks for "
+            f"{checks.a_task(ask.task.name)}"
         )
     return [label if isinstance(label, str) else int(label) for label in ask.task.buckets]
 

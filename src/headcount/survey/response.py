@@ -44,8 +44,8 @@ class Selection:
     """What one device answers: its releases, and the first box of each release.
 
     A selection is drawn once, without regard to any answer, and is public. If each box of a release
-    is a question, and a person answers only some of them in a row, the first of these boxes is
-    drawn here. For other releases, the first box is None.
+    is a question, and a person answers only some consecutive boxes, the first of them is drawn
+    here. For other releases, the first box is None.
     """
 
     releases: tuple[int, ...]

@@ -10,7 +10,7 @@ from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import Guarantee
-from headcount.core.source import Source, check_charged
+from headcount.core.source import Source, check_secure
 from headcount.ledger.ledger import Ledger
 from headcount.survey.answers import columns_of
 from headcount.survey.design import Ask, Design, Noise
@@ -184,6 +184,6 @@ class Survey:
         else:
             prepared = ready_wave(design, columns, source, kept, people)
         if ledger is not None:
-            check_charged(source)
+            check_secure(source)
             charged(prepared, ledger, dataset)
         return SurveyResults(self, design, prepared.released(), users)

@@ -14,7 +14,7 @@ const WEIGHT = BigInt(honesty.weight);
 const LEFT = `Left at δ = ${short(delta)}`;
 const LOOSE = `Left at ε = ${short(epsilon)}`;
 
-/** What is left if only so many people add noise. */
+/** What is left if only this many people add noise. */
 interface Row {
   readonly people: number;
   readonly epsilon: number;

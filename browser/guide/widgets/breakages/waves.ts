@@ -93,7 +93,7 @@ function said(days: number, keep: boolean): [string, ...string[]] {
   return [`A ledger with a limit of ε = 1 pays for ${ledger.days} days. Then it refuses:`, ledger.refusal];
 }
 
-/** How many people a listener guesses right after so many days, and how many changes show. */
+/** How many people a listener guesses right after this many days, and how many changes show. */
 function listened(days: number, keep: boolean): { right: number; changes: number } {
   const weight = BigInt((keep ? kept.device : waves.device).weight);
   const fair = () => Number(coin(source, WHOLE / 2n));

@@ -292,7 +292,8 @@ def joint_noise(protocol: Protocol, pairs: int, cells: int) -> Fraction:
 def noise_per_cell(
     protocol: Protocol, cells: int, least: Callable[[Budget], Fraction | None]
 ) -> Fraction:
-    """The expected noise μ per cell, where `least` is the least noise for a budget.
+    """The expected noise μ per cell, where `least` returns the least noise for a budget,
+    or None if no noise is enough.
 
     A budget that cannot be met is refused, and so is a crowd in which each person would send too
     many messages.
