@@ -22,7 +22,7 @@ from headcount.auditor.events import best_event
 from headcount.auditor.features import last_bits, same
 from headcount.auditor.losses import least_loss
 from headcount.auditor.view import View
-from headcount.auditor.views import view_of
+from headcount.auditor.views import neighbors, view_of
 
 THIRD = Fraction(1, 3)
 
@@ -327,6 +327,20 @@ def test_what_delta_allows_is_not_held_against_a_mechanism() -> None:
     asked: dict[str, Any] = {"runs": 100_000, "confidence": 0.999999, "batch": True}
     assert not hc.audit(telling, [(0, 1)], claim=0.01, delta=0.3, **asked).refuted
     assert hc.audit(telling, [(0, 1)], claim=0.01, delta=0.25, **asked).refuted
+
+
+def test_one_person_changes_between_any_two_values() -> None:
+    """Moving a tick from one box to another shows twice as much as adding one."""
+    boxes = hc.protocol(
+        "central.geometric", hc.Boxes(["a", "b"], at_most=1), hc.Budget(1), hc.Crowd(12)
+    )
+    pairs = neighbors(boxes, View.CENTRAL)
+    assert {frozenset((one[-1], other[-1])) for one, other in pairs} == {
+        frozenset(pair) for pair in [(0, 1), (0, 2), (1, 2)]
+    }
+    moved = [pair for pair in pairs if {pair[0][-1], pair[1][-1]} == {1, 2}]
+    found = hc.audit(boxes, moved[:1], claim=0.6, runs=16_000, source=hc.SeededSource(1))
+    assert found.refuted
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.array])
