@@ -76,7 +76,7 @@ def test_a_protocol_is_measured(headcount: Headcount) -> None:
     done = headcount("audit", "local.randomized-response", "--epsilon", "1", *CERTAIN)
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith("Consistent: no event showed less privacy than was claimed")
-    assert "found by at least 90 % of such audits: a randomized response, ε ≥ 1." in done.out
+    assert "found by at least 90 % of such audits: a randomized response with ε ≥ 1." in done.out
     asked = ["audit", "local.k-ary", "--buckets", "3", "--epsilon", "1", *CERTAIN]
     found = json.loads(headcount(*asked, "--json").out)
     assert found["verdict"] == "consistent"

@@ -151,7 +151,7 @@ def test_settings_that_cannot_be_met_are_refused() -> None:
         made([Ask("q", hc.Count(), protocol="local.randomized-response")], 1.0)
     with pytest.raises(hc.UnknownName, match="a question of a table must be one of"):
         made(counts(2), 1.0, tables=[("q0", "q7")])
-    with pytest.raises(hc.InvalidParameter, match="one choice each"):
+    with pytest.raises(hc.InvalidParameter, match="one answer from a list"):
         made([*counts(1), Ask("m", hc.Mean(0, 1))], 1.0, tables=[("q0", "m")])
     with pytest.raises(hc.InvalidParameter, match="`weight` must be positive"):
         Ask("q", hc.Count(), 0.0)

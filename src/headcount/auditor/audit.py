@@ -36,7 +36,7 @@ from headcount.randomness.sources import SecureSource
 
 FIRST_RUNS = 500
 MOST_RUNS = 10**9
-_MOST_SHOWN = 20  # the most values of a dataset, or rows of equal values, that are shown
+_MOST_SHOWN = 20  # at most this many values, or groups of equal values in a row, are shown
 _AT_ONCE = 1 << 17  # the number of runs on each side that are made at a time
 _LEARNED = 1 << 18  # an event is chosen from at most this many runs on each side
 
@@ -114,17 +114,17 @@ class Audit:
 
     @property
     def _surely_found(self) -> tuple[str, str]:
-        leak = "no chance is large enough"
+        leak = "no output that only one of these two datasets gives"
         if self.smallest_leak is not None and math.isfinite(self.smallest_leak):
-            leak = f"chance ≥ {rounded_up(self.smallest_leak)}"
-        response = "no ε is large enough"
+            leak = (
+                "an output that only one of these two datasets gives, with a chance "
+                f"≥ {rounded_up(self.smallest_leak)}"
+            )
+        response = "no randomized response"
         if self.smallest_seen is not None and math.isfinite(self.smallest_seen):
-            response = f"ε ≥ {rounded_up(self.smallest_seen)}"
+            response = f"a randomized response with ε ≥ {rounded_up(self.smallest_seen)}"
         often = f"found by at least {100 * self.power:g} % of such audits"
-        return (
-            f"{often}: an output that only one of these two datasets gives, {leak}",
-            f"{often}: a randomized response, {response}",
-        )
+        return f"{often}: {leak}", f"{often}: {response}"
 
     def __str__(self) -> str:
         return str(self.table())

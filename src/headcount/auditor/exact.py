@@ -185,7 +185,9 @@ def _nothing(outcome: Any) -> bool:
 
 
 def _values(protocol: Protocol) -> Sequence[Any]:
-    """All values that people may hold. If a range of reals has cells, the middles of the cells."""
+    """All values that people may hold. If a range of reals is divided into cells, the values are
+    the middles of the cells.
+    """
     task, bounded = protocol.task, protocol.task.bounded
     if bounded is None and task.domain <= MOST_VALUES:
         return all_codes(task)
@@ -196,7 +198,9 @@ def _values(protocol: Protocol) -> Sequence[Any]:
         middles = (np.arange(task.domain) + 0.5) / task.domain
         places: list[float] = (bounded.low + float(bounded.span) * middles).tolist()
         return places
-    raise InvalidParameter(f"`values` must be given for a task that lists none, got {task}")
+    raise InvalidParameter(
+        f"`values` must be given for a task with more than {MOST_VALUES} values, got {task}"
+    )
 
 
 def _listed(values: Any) -> Sequence[Any]:

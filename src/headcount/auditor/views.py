@@ -110,7 +110,7 @@ def seen_people(protocol: Protocol) -> int:
 def some_values(protocol: Protocol) -> Sequence[Any]:
     """Some values that people may hold: three buckets, or both ends and the middle of a range."""
     task = protocol.task
-    # A distribution numbers its cells, but people hold numbers from a range.
+    # Encoded values of a distribution are indices of cells, but people hold values from a range.
     if task.bounded is None or (task.numbered and task.bounded is not task):
         held: Sequence[Any]
         if task.open_values and task.buckets:

@@ -1,7 +1,7 @@
 """Part 8, break it: what is left of a guarantee if something that it relies on is missing.
 
-Every breakage begins with the same claim, a count of PEOPLE people at CLAIM. Each part of the
-numbers has what is left of the claim, and what the library says or refuses.
+Every breakage begins with the same claim, a count of PEOPLE people at CLAIM. For each breakage,
+the numbers show what is left of the claim, and quote what the library says or why it refuses.
 """
 
 import tempfile
@@ -191,7 +191,7 @@ def _panel(waves: int, *, keep: bool, trust: hc.Trust = hc.Trust.LOCAL) -> hc.Su
 
 
 def _composed(fresh: hc.Protocol, mixed: hc.Protocol) -> list[dict[str, Any]]:
-    """What several waves with new noise lose together, and the margin if they may lose ε = 1."""
+    """The joint privacy loss of several waves with new noise, and the margin for a joint ε of 1."""
     one, other = (DominatingLaw.of(protocol.curve, STEP) for protocol in (fresh, mixed))
     joint = {times: compose_laws([(one, times)]) for times in WAVES}
     return [

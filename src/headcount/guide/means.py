@@ -23,7 +23,7 @@ LEVELS = ((3, 4, 5), (5, 7, 10), (10, 15, 20))
 
 
 def errors(name: str, crowd: int, level: int) -> dict[str, float]:
-    """The error for the crowd and the ε at these places."""
+    """The standard error and the messages, for the crowd and the ε with these indices."""
     found = name == "shuffle.fixed-point-sum"
     options = {"levels": LEVELS[crowd][level]} if found else {}
     asked = hc.Mean(0, 1), hc.Budget(EPSILONS[level], DELTA), hc.Crowd(CROWDS[crowd])

@@ -20,13 +20,15 @@ ODDS = (2, 3, 4, 9)  # e^ε of randomized response
 EPSILONS = (0.5, 1.0)
 CROWDS = (1000, 10_000)
 BUCKETS = (4, 8, 16, 32)
-LEVELS = (1.0, 0.5, 0.25)  # the α of many answers
+LEVELS = (1.0, 0.5, 0.25)  # the ε of questions about many answers, which call it α
 SMALL_CROWDS = (100, 200, 400)  # for a δ that a simulation can see
 LARGE_DELTA = 0.01
 HONEST = (2, 4)  # one in this many people is honest
 MOST_CLIPPED = 2000
 CONFIDENCES = (90, 95, 99)  # in percent
-WINDOW = 128  # no interval that contains the truth is further away from it, in messages
+# If an interval contains the truth, its number of yes messages differs from the mean number by less
+# than this.
+WINDOW = 128
 MISSING = 4  # intervals above the truth, and as many below it
 SHARES = (Fraction(3, 10), Fraction(2, 5))  # shares of people who hold a yes
 
@@ -94,7 +96,7 @@ def _errors(epsilon: float, people: int) -> dict[str, Any]:
 
 
 def _answers(buckets: int, alpha: float) -> dict[str, Any]:
-    """Flipped bits, with the variance of an estimated share per person."""
+    """Flipped bits, with the variance of an estimated count divided by the number of people."""
     people = CROWDS[0]
     flipped = hc.protocol(
         "local.unary-symmetric", hc.Histogram(buckets), hc.Budget(alpha), hc.Crowd(people)
@@ -146,9 +148,9 @@ def _collusion(name: str, epsilon: float, people: int) -> dict[str, Any]:
 def _honest(epsilon: float, people: int, honest: int) -> dict[str, Any]:
     """A zero-exact count whose noise is calibrated for a crowd in which everybody is honest.
 
-    M of the honest people's noise messages are not sent. If the others hold a no, the honest
-    people send `honest` − M messages, and one more if one of them holds a yes. `least` is the
-    number of messages from which on the attacker bets on a yes.
+    M of the honest people's noise messages are not sent. If all honest people hold a no, they send
+    `honest` − M messages. If one of them holds a yes, they send one more. The attacker bets on a
+    yes if they send at least `least` messages.
     """
     protocol = shuffled("shuffle.zero-exact", epsilon, LARGE_DELTA, people)
     missing = laws.binomial(honest, protocol.randomizer.withheld)

@@ -2,9 +2,10 @@
 
 One SQLite file holds the answers. The key of an answer is a digest of the question and of the code
 that computes the answer. So a change in the package, in NumPy or in SciPy gives a new key. The file
-holds parameters and errors. It never holds data or code: protocols are always calibrated again from
-their settings. Each answer is stored with a digest of its key and its text, so that a damaged
-answer is noticed and computed again. If the folder is not writable, nothing is stored.
+holds parameters, standard errors and refusals of protocols. It never holds data or code: protocols
+are always calibrated again from their settings. Each answer is stored with a digest of its key and
+its text, so that a damaged answer is noticed and computed again. If the folder is not writable,
+nothing is stored.
 """
 
 import contextlib

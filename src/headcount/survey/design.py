@@ -90,8 +90,8 @@ def _labels(ask: Ask) -> list[int | str]:
         return ["no", "yes"]
     if ask.task.name != "histogram" or ask.task.buckets is None:
         raise InvalidParameter(
-            f"the questions of a table must have one choice each, got {ask.id!r}, which asks for "
-            f"{checks.a_task(ask.task.name)}"
+            f"each question of a table must ask for one answer from a list, got {ask.id!r}, which "
+            f"asks for {checks.a_task(ask.task.name)}"
         )
     return [label if isinstance(label, str) else int(label) for label in ask.task.buckets]
 
@@ -114,7 +114,7 @@ class Release:
 
     @property
     def _joined(self) -> bool:
-        """Whether the release asks for boxes, and each box is a yes-no question."""
+        """Whether the release answers several yes-no questions. Each of them is a box."""
         return len(self.ids) > 1
 
     @property

@@ -5,8 +5,9 @@ the value for the first time. Whenever it holds the same value again, it sends t
 
 Let ε be the privacy loss of one wave. If a person's values never change, all waves together have
 the loss ε, because later waves repeat the first one. Changes are not hidden: messages that differ
-from earlier ones show that a value has changed, and when. If two people hold new values at the same
-times, and at most v different values in each release, their messages have a loss of at most v·ε.
+from earlier ones show that a value has changed, and when. Compare two people who hold new
+values at the same times. If both hold at most v different values in each release, the loss between
+the messages of the two is at most v·ε.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -213,7 +214,7 @@ class KeptAnswers:
     def _numbered(
         self, people: Sequence[Any], design: Design, columns: Mapping[str, NDArray[Any]]
     ) -> tuple[dict[Any, int], NDArray[np.int64]]:
-        """The numbers of all people so far, and of those who answer now."""
+        """The index of each person so far by name, and the indices of the people who answer now."""
         users = len(next(iter(columns.values())))
         listed = list(people)
         # NaN differs from itself, so it would be somebody else in each wave.
@@ -222,7 +223,7 @@ class KeptAnswers:
         texts = {isinstance(name, str) for name in (*self._names, *listed)}
         if len(texts) > 1:
             raise InvalidValue(
-                "`people` must have only words or no words in all waves, got both",
+                "`people` must have either words or numbers as names in all waves, got both",
                 hint="a person who gets another name would be randomized anew",
             )
         if len(listed) != users or len(set(listed)) != users:

@@ -92,7 +92,7 @@ class SurveyResults:
 
     @cached_property
     def odds(self) -> Odds:
-        """How many of 100 people guess right about somebody."""
+        """How many of 100 guesses about one person are right, without and with the answers."""
         return Odds.of(self.design)
 
     @cached_property

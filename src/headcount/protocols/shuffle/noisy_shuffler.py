@@ -14,22 +14,24 @@ Shuffler    Add the dummies, and mix all messages. With a = e^{−ε/2}, the pro
             are independent (`total="free"`). If δ = 0, the shuffler sometimes throws away the
             messages of all people (see `protocols.dummies`).
 Analyzer    Subtract T/2 from the number of messages with each value. If the numbers Z_b are
-            independent, also subtract the excess of the total over n, divided by d, from each
-            estimate (see `known_total`).
+            independent and there are no randomized responses, shift all estimates by the same
+            number, so that they add up to n (see `known_total`).
 Privacy     Only the dummies hide people. So the guarantee needs no honest people, and holds against
-            the analyzer and all other people together. Replacing one value changes the numbers
-            of messages with two values. δ is the probability that the dummies cannot make up for
-            this change, because the number of dummies with one of the two values is at an end of
-            its range. T is the least even number with which δ is within the budget. If δ = 0, T is
-            the least even number with which throwing messages away adds at most 0.8 % to the error.
-            The shuffler knows Z. It learns the exact answer once the noisy answer is published.
-            With `publish_noise`, the analyzer adds two-sided geometric noise to the answer before
+            the analyzer and all other people together. If one person's message is replaced, the
+            number of messages with the old value falls by 1, and the number with the new value
+            rises by 1. δ is the probability that the dummies cannot make up for this change,
+            because the number of dummies with one of the two values is at an end of its range. T is
+            the least even number with which δ is within the budget. If δ = 0, T is the least even
+            number with which throwing messages away adds at most 0.8 % to the error. The shuffler
+            knows Z. It learns the exact answer once the noisy answer is published. With
+            `publish_noise`, the analyzer adds two-sided geometric noise to the answer before
             publishing it, and the shuffler learns no more than ε allows. With several `shufflers`,
             each adds its own dummies, and the guarantee holds against the analyzer and all
             shufflers but one.
-Error       Unbiased. The variance is that of Z_b for all data. If the total number of dummies is
-            fixed, two buckets have the covariance −Var/(d−1). The variance is at most that of a
-            curator's noise. It is smaller for few buckets, because the number of people is known.
+Error       Unbiased. If δ > 0, the variance is that of Z_b, whatever the data are. Randomized
+            responses and `publish_noise` increase it. If the total number of dummies is fixed, two
+            buckets have the covariance −Var/(d−1). The variance is at most that of a curator's
+            noise. It is smaller for few buckets, because the number of people is known.
             If the numbers Z_b are independent, the variance is (1 − 1/d)·Var(Z_b).
             With s shufflers, the error is √s times as large.
 Messages    1 message per person, and d·T/2 dummies in all. If the shuffler and the analyzer

@@ -60,7 +60,7 @@ from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
 _SHARE = 0.5  # the default threshold is the least one for the rate _SHARE·(1 − e^−ε)
-_PAPER_SHARE = 0.2  # α, the same share for the closed form, which needs a smaller rate
+_PAPER_SHARE = 0.2  # α: the closed form needs a smaller rate, which is α·(1 − e^−ε)
 _STEPS = 12  # the number of bisection steps that raise the rate until δ is spent
 _COUNTS = 250  # the number of counts that one step of the search for the worst error tries
 
@@ -287,7 +287,7 @@ class SampleThreshold(Protocol):
         setting = f"epsilon={short(self.budget.epsilon)}, delta={short(self.budget.delta)}"
         if not self.budget.delta:
             raise Infeasible(
-                f"{self.name} needs delta above 0: all people in a bucket may be sampled",
+                f"{self.name} needs delta above 0: it may happen that a whole bucket is sampled",
                 nearest={"delta": 1e-9},
             )
         if self.calibration == "paper":
@@ -332,8 +332,8 @@ class SampleThreshold(Protocol):
     @cached_property
     def guarantee(self) -> Guarantee:
         worst, computed = self.curve.worst(self.budget.epsilon), self.calibration == "exact"
-        # δ is exact if the worst crowd is possible. In this crowd, all other people are in a third
-        # bucket.
+        # δ is exact if the worst crowd is possible. The worst crowd has `leaving` and `joining`
+        # people in the two buckets that change, and everybody else in a third bucket.
         attained = worst.leaving + worst.joining <= self.crowd.honest == self.crowd.users
         attained &= self.task.domain > 2
         return promise(
