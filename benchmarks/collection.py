@@ -184,7 +184,7 @@ def _started(running: ExitStack, home: Path, survey: Document, people: int) -> _
         *command, "analyzer", "serve", str(home / "analyzer"), "--survey", str(path), "--port",
         ports[1], log=home / "analyzer.log",
     ))  # fmt: skip
-    chunk = row_bytes(survey.envelope.size)
+    chunk = row_bytes(survey)
     bare = running.enter_context(_process(
         "-m", "benchmarks.bare_server", str(port), str(home / "bare.db"),
         str(survey.response_bytes), str(chunk), log=home / "bare.log",

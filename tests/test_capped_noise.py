@@ -508,7 +508,7 @@ def test_refusals_of_capped_noise() -> None:
 
 @pytest.mark.slow
 def test_too_few_people_for_each_bucket_are_refused() -> None:
-    with pytest.raises(hc.Infeasible, match="1000 honest people in 50 buckets") as caught:
+    with pytest.raises(hc.Infeasible, match="1,000 honest people in 50 buckets") as caught:
         build(HISTOGRAM, hc.Histogram(50), 1000, max_slots=12)
     nearest = caught.value.nearest
     assert nearest

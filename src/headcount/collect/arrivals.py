@@ -4,7 +4,9 @@ import hashlib
 from collections import Counter
 from typing import Literal, NamedTuple, TypeAlias
 
-from headcount.collect.store import Run
+from headcount.collect.document import Document
+from headcount.collect.inbox import PLACE_BITS, Inbox
+from headcount.collect.store import Run, Store
 
 State: TypeAlias = Literal["open", "closed", "forwarded", "destroyed"]
 _ROW = 500  # the most bytes of a response in one row, unless one message has more
@@ -25,39 +27,36 @@ class Round(NamedTuple):
 class Arrivals:
     """Responses that are stored in one transaction. Each survey is looked up and updated once."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, store: Store, run: Run) -> None:
+        self._store, self.run = store, run
         self.rounds: dict[str, Round] = {}
-        self._rows: dict[int, tuple[int, bytes]] = {}
+        self._inboxes: dict[int, Inbox] = {}
         self._stored: Counter[int] = Counter()
 
-    def at(self, place: int) -> bytes | None:
-        """The row at a place, or None if the place is free."""
-        if place in self._rows:
-            return self._rows[place][1]
-        found = self.run("SELECT body FROM inbox WHERE place = ?", place)
-        return bytes(found[0][0]) if found else None
+    def inbox(self, number: int, document: Document) -> Inbox:
+        """The responses to survey `number`."""
+        if number not in self._inboxes:
+            self._inboxes[number] = self._store.inbox(self.run, number, row_bytes(document))
+        return self._inboxes[number]
 
     def add(self, number: int, places: list[tuple[int, bytes]]) -> None:
         """Add the rows of one response to survey `number`."""
-        self._rows.update({place: (number, body) for place, body in places})
+        for place, body in places:
+            self._inboxes[number].add(place, body)
         self._stored[number] += 1
 
     def write(self) -> None:
         """Write all rows and the numbers of responses."""
-        # Rows are written in the order of their places, so they do not show which came first.
-        rows = sorted((place, number, body) for place, (number, body) in self._rows.items())
-        self.run.many("INSERT INTO inbox VALUES (?, ?, ?)", rows)
         for number, stored in self._stored.items():
+            self._inboxes[number].write()
             self.run("UPDATE rounds SET responses = responses + ? WHERE number = ?",
                      stored, number)  # fmt: skip
 
 
-def row_bytes(size: int) -> int:
-    """The number of bytes of a response that one row of the inbox holds: whole messages of this
-    size.
-    """
-    return max(1, _ROW // size) * size
+def row_bytes(document: Document) -> int:
+    """How many bytes of a response are stored in one row: some whole messages."""
+    size = document.envelope.size
+    return min(max(1, _ROW // size) * size, document.response_bytes)
 
 
 def places_of(key: bytes, body: bytes, chunk: int, attempt: int) -> list[tuple[int, bytes]]:
@@ -70,7 +69,7 @@ def places_of(key: bytes, body: bytes, chunk: int, attempt: int) -> list[tuple[i
             int.from_bytes(
                 hashlib.blake2b(own + at.to_bytes(4, "big"), key=key, digest_size=8).digest(), "big"
             )
-            >> 1,
+            >> (64 - PLACE_BITS),
             body[at : at + chunk],
         )
         for at in range(0, len(body), chunk)

@@ -9,6 +9,7 @@ the write-ahead log and its archives keep sealed responses until they are recycl
 from collections.abc import Sequence
 from typing import Any
 
+from headcount.collect.inbox import Rows
 from headcount.collect.store import Store
 from headcount.ledger.postgres import address_of, without_password
 
@@ -32,8 +33,8 @@ class PostgresStore(Store):
     """A database on a server. `wait` is the longest time, in seconds, to wait for an answer."""
 
     bytes_type = "BYTEA"
-    place_type = "BIGINT"
     table_end = ""
+    inbox = Rows
     largest_row = 2**20
 
     def __init__(self, url: str, wait: float = 30.0) -> None:

@@ -26,6 +26,7 @@ import numpy as np
 from headcount.collect.arrivals import Arrivals, Round, State, places_of, row_bytes
 from headcount.collect.batch import SealedBatch, first_copies
 from headcount.collect.document import Document
+from headcount.collect.inbox import Inbox
 from headcount.collect.refusals import (
     Closed,
     Conflict,
@@ -46,6 +47,9 @@ from headcount.randomness.sources import SecureSource
 Clock: TypeAlias = Callable[[], float]  # seconds since 1970
 Outcome: TypeAlias = Literal["stored", "seen before"] | Refused
 _COARSE = 10  # the smallest step to which the public number of responses is rounded
+# What is stored with a code before it is used. It is as long as what is stored afterwards, so that
+# the row stays where it is: rows that move would show in which order codes were used.
+_UNUSED = bytes(16)
 
 
 class Sent(NamedTuple):
@@ -115,17 +119,15 @@ class Shuffler:
                 "rounds (number INTEGER PRIMARY KEY, hash_key {0} NOT NULL, state TEXT NOT NULL, "
                 "responses BIGINT NOT NULL, closes_at DOUBLE PRECISION, closes_with BIGINT, "
                 "batch TEXT)",
-                "codes (number INTEGER, code {0}, used_for {0}, PRIMARY KEY (number, code))",
+                "codes (number INTEGER, code {0}, used_for {0} NOT NULL, "
+                "PRIMARY KEY (number, code))",
                 "outbox (number INTEGER, part INTEGER, body {0} NOT NULL, "
                 "PRIMARY KEY (number, part))",
             ):
                 made = table.format(store.bytes_type)
                 run(f"CREATE TABLE IF NOT EXISTS {made}{store.table_end}")
-            run(
-                "CREATE TABLE IF NOT EXISTS inbox "
-                f"(place {store.place_type} PRIMARY KEY, number INTEGER NOT NULL, "
-                f"body {store.bytes_type} NOT NULL)"
-            )
+            columns = store.inbox.columns.format(store.bytes_type)
+            run(f"CREATE TABLE IF NOT EXISTS inbox ({columns})")
 
     # Surveys ------------------------------------------------------------------------------------
 
@@ -200,8 +202,8 @@ class Shuffler:
             if found.state != "open":
                 raise Closed("only an open survey can have more codes")
             run.many(
-                "INSERT INTO codes VALUES (?, ?, NULL)",
-                [(found.number, _code_hash(digest, code)) for code in codes],
+                "INSERT INTO codes VALUES (?, ?, ?)",
+                [(found.number, _code_hash(digest, code), _UNUSED) for code in codes],
             )
         return codes
 
@@ -214,7 +216,7 @@ class Shuffler:
                 self.document(digest)  # it is kept in memory from now on
         self._reached("accepting")
         with self.store.writing() as run:
-            arrivals = Arrivals(run)
+            arrivals = Arrivals(self.store, run)
             outcomes = [self._accepted(arrivals, one) for one in sent]
             arrivals.write()
             self._reached("accepted, not committed")
@@ -236,9 +238,8 @@ class Shuffler:
             arrivals.rounds[sent.survey] = found
             if found.state != "open":
                 raise Closed("this survey takes no more responses")
-            places, new = self._free_places(
-                arrivals, found, sent.body, row_bytes(document.envelope.size)
-            )
+            inbox = arrivals.inbox(found.number, document)
+            places, new = self._free_places(inbox, found, document, sent.body)
             code = self._code(run, document, found, sent)
         except Refused as refused:
             return refused
@@ -251,14 +252,14 @@ class Shuffler:
         return "stored"
 
     def _free_places(
-        self, arrivals: Arrivals, found: Round, body: bytes, chunk: int
+        self, inbox: Inbox, found: Round, document: Document, body: bytes
     ) -> tuple[list[tuple[int, bytes]], bool]:
-        """The rows of a response, and whether they are new. Places have 63 bits. If one of them
-        is taken by another response, others are tried.
+        """The rows of a response, and whether they are new. If another response has one of their
+        places, others are tried.
         """
         for attempt in itertools.count():
-            places = places_of(found.hash_key, body, chunk, attempt)
-            taken = [arrivals.at(place) for place, _ in places]
+            places = places_of(found.hash_key, body, row_bytes(document), attempt)
+            taken = [inbox.at(place) for place, _ in places]
             if not any(taken):
                 return places, True
             if taken == [body for _, body in places]:
@@ -276,7 +277,7 @@ class Shuffler:
         if not known:
             raise Unauthorized("this invitation code is unknown")
         (used,) = known[0]
-        if used is not None and bytes(used) != _used_for(found.hash_key, sent):
+        if bytes(used) not in (_UNUSED, _used_for(found.hash_key, sent)):
             raise Conflict("this invitation code was used for another response")
         return code
 
@@ -312,8 +313,8 @@ class Shuffler:
                     f"survey is closed, got {found.responses:,}",
                     hint="extend the survey, or destroy it",
                 )
-            bodies = run("SELECT body FROM inbox WHERE number = ?", found.number)
-            batch = self.mixed(document, [bytes(body) for (body,) in bodies], found.responses)
+            inbox = self.store.inbox(run, found.number, row_bytes(document))
+            batch = self.mixed(document, list(inbox.bodies()), found.responses)
             self._reached("mixed")
             name = secrets.token_hex(16)
             run.many("INSERT INTO outbox VALUES (?, ?, ?)", batch.rows(found.number))
@@ -348,7 +349,7 @@ class Shuffler:
         """Delete the responses, the codes, and the key of all hashes. Without the key, responses
         and codes that a disk or a backup has kept cannot be linked any more.
         """
-        run("DELETE FROM inbox WHERE number = ?", number)
+        self.store.inbox.delete(run, number)
         run("DELETE FROM codes WHERE number = ?", number)
         run("UPDATE rounds SET hash_key = ? WHERE number = ?", b"", number)
 
@@ -438,7 +439,7 @@ def _used_for(key: bytes, sent: Sent) -> bytes:
     another one. Whoever does not have the code itself cannot find the response.
     """
     code = _plain(sent.code or "").encode()
-    return hashlib.blake2b(code + sent.body, key=key, digest_size=16).digest()
+    return hashlib.blake2b(code + sent.body, key=key, digest_size=len(_UNUSED)).digest()
 
 
 def _plain(code: str) -> str:

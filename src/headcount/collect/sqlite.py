@@ -1,16 +1,10 @@
 """A store in an SQLite file. It is laid out so that the file does not remember who came first.
 
-- Responses are ordered by a keyed hash of their bytes, which is their INTEGER PRIMARY KEY. Keys
-  that SQLite chooses would number the arrivals. In a table WITHOUT ROWID, inner pages of the tree
-  hold rows too, mostly old ones. In a table with integer keys, only leaves hold rows.
+- Responses are kept in `Buckets`: blocks that are made before they are filled. What they hold is a
+  function of the set of responses. A block has the same size for ever, so SQLite writes it again to
+  the same pages. Rows of their own would lie on their pages in the order of arrival.
 - A rollback journal is truncated at each commit. A write-ahead log would list the arrivals.
 - `secure_delete` overwrites deleted rows with zeros.
-- Rows are short enough to stay on their leaf. Longer rows would continue on pages that are
-  allocated in the order of arrival. That is why `largest_row` is stated.
-
-What is left is small. A page that was added late was added because of a late row, and rows within a
-page often lie in the order of arrival. So pages are large and rows are short: then a guess about
-two responses out of 2,000 is right with probability 0.50 to 0.53.
 
 With synchronous = FULL, SQLite syncs the journal after truncating it. So a commit that returned
 survives a power failure.
@@ -24,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
+from headcount.collect.inbox import Buckets
 from headcount.collect.store import Store
 
 _PAGE = 16384
@@ -44,9 +39,9 @@ class SqliteStore(Store):
     """A file. `wait` is the longest time, in seconds, to wait for another process."""
 
     bytes_type = "BLOB"
-    place_type = "INTEGER"
     table_end = " WITHOUT ROWID"
-    largest_row = 16_000  # a row stays on its leaf up to 16,384 − 35 bytes
+    inbox = Buckets
+    largest_row = 16_000  # a response with longer rows would rewrite too much of the file
     failure = sqlite3.Error
 
     def __init__(self, path: Path, wait: float = 30.0) -> None:

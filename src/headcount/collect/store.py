@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from headcount.collect.inbox import Inbox
 from headcount.collect.refusals import Full, Unavailable
 from headcount.ledger.store import one_line
 
@@ -29,9 +30,9 @@ class Store(ABC):
     """A database that holds surveys. `shown` is its name in messages, without a password."""
 
     bytes_type: ClassVar[str]  # the type of a column of bytes
-    place_type: ClassVar[str]  # the type of a place: a key by which rows are ordered on the disk
     table_end: ClassVar[str]  # the end of a CREATE TABLE statement
-    largest_row: ClassVar[int]  # bytes; the place of a longer row in the file would show its age
+    inbox: ClassVar[type[Inbox]]  # how responses are kept until a survey is closed
+    largest_row: ClassVar[int]  # bytes
     failure: type[Exception]  # what the database raises
 
     def __init__(self, shown: str) -> None:
