@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow browser guide chromium java postgres compiler lint bench figures docs node clean
+.PHONY: help demo test test-slow packages programs browser guide chromium java postgres compiler lint bench figures docs \
+	node clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -11,13 +12,22 @@ help: ## List the targets
 demo: .venv/all ## Ask one sensitive question under three trust models, and save headcount-demo.png
 	$(BIN)/headcount demo
 
-# What the two jobs need is made first, since each of them would make it.
-test: .venv/dev .venv/all browser/node_modules chromium java postgres ## Check and test everything that is quick (under 10 minutes)
+# What the jobs of a step need is made by the step before, since each of them would make it. Some
+# tests wait for servers and browsers, so there are more workers than cores.
+test: ## Check and test everything that is quick (under 10 minutes)
+	$(MAKE) --no-print-directory --jobs=2 --output-sync packages programs
 	$(MAKE) --no-print-directory --jobs=2 --output-sync lint browser guide
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"
 
 test-slow: .venv/dev browser guide chromium java postgres compiler ## Run the long tests as well
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3 --dist worksteal
+
+# pip works on one environment, and apt on one system, so neither can do two things at once.
+packages:
+	@MAKEFLAGS= $(MAKE) --no-print-directory .venv/dev .venv/all
+
+programs:
+	@MAKEFLAGS= $(MAKE) --no-print-directory chromium java postgres browser/node_modules
 
 browser: browser/node_modules ## Check the client in TypeScript, and build the pages that a shuffler serves
 	cd browser && npm run --silent check && npm run --silent build
