@@ -16,7 +16,7 @@ from headcount.accounting.correlated_sums import (
     calibrate,
     paper,
 )
-from headcount.accounting.losses import LossLaw, Plan, Products, plan_for
+from headcount.accounting.losses import LossGrid, LossLaw, Products, grid_for
 
 Array = NDArray[np.float64]
 Flood = tuple[tuple[float, float], ...]
@@ -166,14 +166,14 @@ def test_products_are_convolutions(epsilon: float) -> None:
     laws = grid_laws(step)
     view = [((1.0, 0.0, name),) for name in laws]
     truth = product_delta(laws, step, epsilon)
-    coarse = plan_for([view], lambda name, *_: laws[name], epsilon, scale=truth, slope=15.0)
-    plan = Plan(step, 4096, -1500, coarse.tilt, coarse.top_tilt, coarse.negligible)
-    (found,) = Products(plan, lambda name, *_: laws[name]).deltas([view], [epsilon])
+    coarse = grid_for([view], lambda name, *_: laws[name], epsilon, scale=truth, slope=15.0)
+    grid = LossGrid(step, 4096, -1500, coarse.tilt, coarse.top_tilt, coarse.negligible)
+    (found,) = Products(grid, lambda name, *_: laws[name]).deltas([view], [epsilon])
     assert truth <= found <= truth * (1 + 1e-5) + 1e-22
     assert epsilon != 2.8 or truth < 1e-15
 
 
-def test_any_plan_is_safe() -> None:
+def test_any_grid_is_safe() -> None:
     """Windows that are too short, tilts that are too large, and losses that wrap around."""
     step, rng = 0.01, np.random.default_rng(5)
     laws = grid_laws(step)
@@ -183,8 +183,8 @@ def test_any_plan_is_safe() -> None:
         for _ in range(200):
             tilt, top_tilt = np.exp(rng.uniform(-2, 9, 2))
             size, start = int(rng.integers(8, 2000)), int(epsilon / step) - int(rng.integers(500))
-            plan = Plan(step, size, start, float(tilt), float(top_tilt), 0.0)
-            (found,) = Products(plan, lambda name, *_: laws[name]).deltas([view], [epsilon])
+            grid = LossGrid(step, size, start, float(tilt), float(top_tilt), 0.0)
+            (found,) = Products(grid, lambda name, *_: laws[name]).deltas([view], [epsilon])
             assert found >= truth
     noise = CorrelatedSumNoise(1, 0.8, (((17.0, 0.12),),))
     law = two_counts(0.8, 17.0, 0.12, 500)

@@ -10,7 +10,8 @@ import pytest
 
 import headcount as hc
 from headcount.core.task import task_from
-from headcount.core.tasks.registry import TASKS, task_class
+from headcount.core.tasks.registry import TASKS, task_class, tasks_with, uses_of
+from headcount.core.tasks.uses import Uses
 from headcount.data.cleaning import cleaning
 from headcount.protocols.central.geometric import Geometric
 from multiples import Multiples
@@ -160,3 +161,42 @@ def test_a_protocol_can_answer_a_new_task() -> None:
     audited = hc.exact_audit(MultiplesWithNoise(TASK, hc.Budget(1), hc.Crowd(2)))
     assert {*audited.dataset, *audited.neighbor} == {0, 1}
     assert built.standard_error(TASK.example(5)) == pytest.approx(built.standard_error())
+
+
+def test_what_estimates_can_be_used_for() -> None:
+    names = {use: tasks_with(use) for use in ("sampling", "comparison", "simultaneous", "figure")}
+    spread = ["distribution", "quantiles", "median"]
+    assert names == {
+        "sampling": ["count", "histogram", "table", "mean", "density", *spread],
+        "comparison": ["count", "histogram", "mean"],
+        "simultaneous": ["histogram", "table", "density", "distribution", "quantiles"],
+        "figure": ["table", "density", *spread],
+    }
+    assert [name for name in TASKS if task_class(name).yes_no] == ["count"]
+    assert uses_of("a task of somebody else") == Uses()
+
+
+def test_a_new_task_says_what_its_estimates_can_be_used_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built = MultiplesWithNoise(TASK, hc.Budget(1), hc.Crowd(5))
+    first, second = (
+        hc.estimate(COLUMN, protocol=built, source=hc.SeededSource(seed)) for seed in (1, 2)
+    )
+    assert isinstance(first, hc.Estimate)
+    assert isinstance(second, hc.Estimate)
+    plain = first.to_dict()
+    with pytest.raises(hc.InvalidParameter, match="has a sampling error, got multiples"):
+        first.interval(sampling=True)
+    with pytest.raises(hc.InvalidParameter, match="histograms or means to be compared, got mul"):
+        _ = first - second
+    with pytest.raises(hc.InvalidParameter, match="a count or histogram or table or mean, got mul"):
+        hc.Margin(0.1, share=True, sampling=True).check(TASK)
+    monkeypatch.setattr(Multiples, "uses", Uses(sampling="binomial", comparison="share"))
+    assert first.to_dict() == plain
+    wide, narrow = first.interval(sampling=True), first.interval()
+    assert wide.high - wide.low > narrow.high - narrow.low
+    compared = first - second
+    assert compared.quantity == "share"
+    assert compared.value == pytest.approx((first.value - second.value) / 5)
+    hc.Margin(0.1, share=True, sampling=True).check(TASK)

@@ -36,10 +36,10 @@ from headcount.accounting import laws
 from headcount.accounting.laws import ROUNDING, Law
 from headcount.accounting.losses import (
     ACCURACY,
+    LossGrid,
     LossLaw,
     MovedLaw,
     Part,
-    Plan,
     Products,
     View,
     products_for,
@@ -181,8 +181,8 @@ class Accounts:
         while True:
             products, delta, _ = products_for(known, self.law, epsilon)
             largest, view = products.worst(self.views, [epsilon])
-            # If another pair has a larger δ, the plan may not suit that pair, and the δ computed
-            # for that pair may be inaccurate. So the next plan includes that pair.
+            # If another pair has a larger δ, the grid may not suit that pair, and the δ computed
+            # for that pair may be inaccurate. So the next grid includes that pair.
             if float(largest[0]) <= 1.001 * delta or len(known) > 5:
                 return float(largest[0])
             known.append(view)
@@ -272,11 +272,11 @@ class _Search:
 
     def __init__(self, epsilon: float, delta: float) -> None:
         self.epsilon, self.delta = epsilon, delta
-        self._plan: Plan | None = None
+        self._grid: LossGrid | None = None
         self._slope = 10.0
 
     def look(self, noise: CorrelatedSumNoise, accuracy: float = COARSE) -> float:
-        """ln(δ/budget), computed with a new plan for this flood."""
+        """ln(δ/budget), computed with a new grid for this flood."""
         accounts = Accounts(noise)
         products, delta, self._slope = products_for(
             accounts.usual,
@@ -286,15 +286,15 @@ class _Search:
             slope=self._slope,
             accuracy=accuracy,
         )
-        self._plan = products.plan
+        self._grid = products.grid
         return math.log(delta / self.delta)
 
     def glance(self, noise: CorrelatedSumNoise) -> float:
-        """ln(δ/budget), computed with the last plan, which is faster and less accurate."""
-        if self._plan is None:
+        """ln(δ/budget), computed with the last grid, which is faster and less accurate."""
+        if self._grid is None:
             return self.look(noise)
         accounts = Accounts(noise)
-        delta = Products(self._plan, accounts.law).deltas(accounts.usual, [self.epsilon])[0]
+        delta = Products(self._grid, accounts.law).deltas(accounts.usual, [self.epsilon])[0]
         return math.log(float(delta) / self.delta)
 
 

@@ -48,8 +48,8 @@ _LEAST_MASS = 1e-250  # smaller masses of a law count as cut off
 _ROUGH = 1e-11  # losses out of order by less than this are replaced by their running maximum
 ACCURACY = 2e-4  # the relative error of δ that the grid may cause
 _NEGLIGIBLE = 1e-4  # the relative error of δ that cutting off masses may cause
-_LEAST_SCALE = 1e-22  # plans do not resolve a smaller δ
-STEEPEST = 1e4  # plans do not resolve a steeper fall of ln δ, as at the largest loss
+_LEAST_SCALE = 1e-22  # grids do not resolve a smaller δ
+STEEPEST = 1e4  # grids do not resolve a steeper fall of ln δ, as at the largest loss
 _MOST_POINTS = 1 << 20  # the largest number of points of a grid
 _TILTS = np.concatenate([-np.geomspace(1e4, 0.1, 16), np.geomspace(0.1, 1e5, 43)])
 _LEAST_TILT = 0.2
@@ -194,10 +194,10 @@ class MovedLaw:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The grid on which losses are placed, and their tilt.
+class LossGrid:
+    """The grid on which losses are placed, and the tilt of their law.
 
-    Any plan gives a valid upper bound on δ. A good plan gives an accurate bound. A plan cannot be
+    Any grid gives a valid upper bound on δ. A good grid gives an accurate bound. A grid cannot be
     used for an ε below its window.
     """
 
@@ -210,10 +210,10 @@ class Plan:
 
 
 class Products:
-    """Computes the δ of views, for ε near the one that the plan was made for."""
+    """Computes the δ of views, for ε near the one that the grid was made for."""
 
-    def __init__(self, plan: Plan, law: Losses) -> None:
-        self.plan = plan
+    def __init__(self, grid: LossGrid, law: Losses) -> None:
+        self.grid = grid
         self._law = law
         self._laws: dict[Hashable, tuple[LossLaw, float, float]] = {}
         self._transforms: dict[Hashable, NDArray[np.complex128]] = {}
@@ -221,13 +221,13 @@ class Products:
         self._points: dict[float, tuple[float, float, int, float]] = {}
         self._turns: dict[float, NDArray[np.complex128]] = {}
         self._sums: dict[tuple[Part, ...], tuple[float, float, float]] = {}
-        self._roots = np.exp(-2j * np.pi / plan.size * np.arange(plan.size))
+        self._roots = np.exp(-2j * np.pi / grid.size * np.arange(grid.size))
 
     def _known(self, name: Hashable) -> tuple[LossLaw, float, float]:
         """The law of this name, with its ln M(θ) and ln M(θ')."""
         if name not in self._laws:
-            law = self._law(name, self.plan.step, self.plan.negligible)
-            tilts = np.array([self.plan.tilt, self.plan.top_tilt])
+            law = self._law(name, self.grid.step, self.grid.negligible)
+            tilts = np.array([self.grid.tilt, self.grid.top_tilt])
             logs = law.log_moments(tilts)
             self._laws[name] = (law, float(logs[0]), float(logs[1]))
         return self._laws[name]
@@ -235,11 +235,11 @@ class Products:
     def _transform(self, name: Hashable) -> NDArray[np.complex128]:
         if name not in self._transforms:
             law, log_moment, _ = self._known(name)
-            tilted = law.mass * np.exp(self.plan.tilt * law.losses - log_moment)
-            wrapped = np.zeros(-(-len(tilted) // self.plan.size) * self.plan.size)
+            tilted = law.mass * np.exp(self.grid.tilt * law.losses - log_moment)
+            wrapped = np.zeros(-(-len(tilted) // self.grid.size) * self.grid.size)
             wrapped[: len(tilted)] = tilted
-            folded = wrapped.reshape(-1, self.plan.size).sum(axis=0)
-            self._transforms[name] = fft.rfft(_rolled(folded, law.start % self.plan.size))
+            folded = wrapped.reshape(-1, self.grid.size).sum(axis=0)
+            self._transforms[name] = fft.rfft(_rolled(folded, law.start % self.grid.size))
         return self._transforms[name]
 
     def _point(self, loss: float) -> tuple[float, float, int, float]:
@@ -249,7 +249,7 @@ class Products:
         """
         if loss in self._points:
             return self._points[loss]
-        step, tilt, top = self.plan.step, self.plan.tilt, self.plan.top_tilt
+        step, tilt, top = self.grid.step, self.grid.tilt, self.grid.top_tilt
         raised = loss + 8 * ROUNDING * (abs(loss) + step)
         below = math.floor(raised / step)
         above = math.expm1(-max(0.0, raised - below * step)) / math.expm1(-step)
@@ -286,8 +286,8 @@ class Products:
         """The transform of a single outcome with this loss."""
         if loss not in self._turns:
             _, _, below, share = self._point(loss)
-            frequencies = np.arange(self.plan.size // 2 + 1)
-            phase = self._roots[frequencies * below % self.plan.size]
+            frequencies = np.arange(self.grid.size // 2 + 1)
+            phase = self._roots[frequencies * below % self.grid.size]
             self._turns[loss] = phase * (1 - share + share * self._roots[frequencies])
         return self._turns[loss]
 
@@ -296,7 +296,7 @@ class Products:
             return self._transform(parts[0][2])
         if parts not in self._observations:
             total = self._moments(parts)[0]
-            out = np.zeros(self.plan.size // 2 + 1, dtype=np.complex128)
+            out = np.zeros(self.grid.size // 2 + 1, dtype=np.complex128)
             for weight, loss, name in parts:
                 log_moment = self._point(loss)[0] + self._known(name)[1]
                 share = math.exp(math.log(weight) + log_moment - total)
@@ -311,14 +311,14 @@ class Products:
 
         The transforms are conjugated, and weighted for a sum over half of the frequencies.
         """
-        size, start, step = self.plan.size, self.plan.start, self.plan.step
+        size, start, step = self.grid.size, self.grid.start, self.grid.step
         # K is 0 below ε.
         first = min(max(0, math.floor(epsilons.min() / step) - start - 1), size)
         excess = np.arange(start + first, start + size) * step - epsilons[:, None]
         blur = 8 * ROUNDING * (np.abs(epsilons)[:, None] + np.abs(excess))
         excess = np.maximum(excess + blur, 0.0)
         kernels = np.zeros((len(epsilons), size))
-        kernels[:, first:] = np.exp(-self.plan.tilt * excess) * -np.expm1(-excess)
+        kernels[:, first:] = np.exp(-self.grid.tilt * excess) * -np.expm1(-excess)
         weights = np.full(size // 2 + 1, 2.0 / size)
         weights[0] = 1.0 / size
         if size % 2 == 0:
@@ -340,12 +340,12 @@ class Products:
         Let κ be the maximum of K. A view is skipped if M(θ)e^−θε·κ, plus the mass of infinite
         losses, is at most the δ of other views at each ε.
         """
-        plan, tilt = self.plan, self.plan.tilt
+        grid, tilt = self.grid, self.grid.tilt
         points = np.array(epsilons, dtype=np.float64)
-        if points.min() < (plan.start - 1) * plan.step:
+        if points.min() < (grid.start - 1) * grid.step:
             raise ValueError("the window must begin at ε or before")
         most = math.exp(tilt * math.log(tilt / (1 + tilt))) / (1 + tilt) * (1 + 1e-9)
-        top = (plan.start + plan.size) * plan.step
+        top = (grid.start + grid.size) * grid.step
         bounds = []
         for view in views:
             moments = [self._moments(parts) for parts in view]
@@ -353,8 +353,8 @@ class Products:
             finite = math.fsum(math.log1p(-min(lost, 1 - ROUNDING)) for _, _, lost in moments)
             # `blur` is the largest error of the exponents.
             sizes = math.fsum(abs(one) + abs(two) for one, two, _ in moments)
-            blur = 1e-9 + 64 * ROUNDING * (sizes + (tilt + plan.top_tilt) * abs(top))
-            above = min(total - tilt * top, other - plan.top_tilt * top) + blur
+            blur = 1e-9 + 64 * ROUNDING * (sizes + (tilt + grid.top_tilt) * abs(top))
+            above = min(total - tilt * top, other - grid.top_tilt * top) + blur
             infinite = (-math.expm1(finite) + math.exp(min(0.0, above))) * (1 + 1e-9)
             logs = total - tilt * points + blur
             # With scales up to e^600, whatever underflows is far below the smallest δ.
@@ -362,7 +362,7 @@ class Products:
             bounds.append((total, scales, infinite, view))
         bounds.sort(key=lambda bound: -bound[0])
         matrix, norms = self._kernels(points)
-        each = 8 * ROUNDING * (math.log2(plan.size) * math.sqrt(plan.size) + 16)
+        each = 8 * ROUNDING * (math.log2(grid.size) * math.sqrt(grid.size) + 16)
         largest, worst = np.zeros(len(epsilons)), bounds[0][3]
         for _, scales, infinite, view in bounds:
             if np.all(scales * most + infinite <= largest):
@@ -373,7 +373,7 @@ class Products:
             sums = matrix.real @ product.real - matrix.imag @ product.imag
             # This covers the errors of the transforms, of K, and of the sums over parts and
             # frequencies.
-            error = (len(view) + 2) * each + 4 * ROUNDING * (sum(map(len, view)) + plan.size)
+            error = (len(view) + 2) * each + 4 * ROUNDING * (sum(map(len, view)) + grid.size)
             sums = np.maximum(sums, 0.0) + error * norms + _LEAST_SUM
             deltas = np.minimum(scales * np.minimum(sums, most) + infinite, 1.0)
             worst = view if np.any(deltas > largest) else worst
@@ -387,7 +387,7 @@ def _rolled(rows: NDArray[np.float64], by: int) -> NDArray[np.float64]:
     return np.concatenate([rows[..., at:], rows[..., :at]], axis=-1)
 
 
-def plan_for(
+def grid_for(
     views: Sequence[View],
     law: Losses,
     epsilon: float,
@@ -396,8 +396,8 @@ def plan_for(
     slope: float,
     reach: float = 0.0,
     accuracy: float = ACCURACY,
-) -> Plan:
-    """A plan for these views from ε to ε + reach.
+) -> LossGrid:
+    """A grid for these views from ε to ε + reach.
 
     The caller expects that δ is at least about `scale` there, and that −ln δ grows by `slope` for
     each unit of ε.
@@ -432,7 +432,7 @@ def plan_for(
     step = max(math.sqrt(8 * accuracy / number) / slope, (top - bottom) / _MOST_POINTS)
     start = math.floor(bottom / step)
     size = fft.next_fast_len(math.ceil(top / step) - start + 1, real=True)
-    return Plan(step, size, start, tilt, float(_TILTS[at + 1 + best]), negligible)
+    return LossGrid(step, size, start, tilt, float(_TILTS[at + 1 + best]), negligible)
 
 
 def products_for(
@@ -444,14 +444,14 @@ def products_for(
     slope: float = 10.0,
     accuracy: float = ACCURACY,
 ) -> tuple[Products, float, float]:
-    """Products with a good plan for these views at ε, the views' largest δ, and the slope of −ln δ.
+    """Products with a good grid for these views at ε, the views' largest δ, and the slope of −ln δ.
 
-    `scale` and `slope` are first guesses of δ and of the slope. Plans are tried until the guesses
+    `scale` and `slope` are first guesses of δ and of the slope. Grids are tried until the guesses
     fit. The products can also be used for other views whose δ is no larger.
     """
     for _ in range(20):
-        plan = plan_for(views, law, epsilon, scale=scale, slope=slope, accuracy=accuracy)
-        products = Products(plan, law)
+        grid = grid_for(views, law, epsilon, scale=scale, slope=slope, accuracy=accuracy)
+        products = Products(grid, law)
         beside = epsilon + 0.3 / slope
         delta, less = (float(value) for value in products.deltas(views, [epsilon, beside]))
         steep = max(1.0, math.log(delta / less) / (beside - epsilon)) if less else slope

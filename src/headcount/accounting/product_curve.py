@@ -14,7 +14,7 @@ from headcount.accounting.losses import (
     LossLaw,
     Products,
     View,
-    plan_for,
+    grid_for,
     products_for,
 )
 from headcount.core.cached import cached_property
@@ -23,7 +23,7 @@ from headcount.core.guarantee import PrivacyCurve
 COARSE = 2e-3  # the relative error of δ that a grid may cause during a search
 _LEAST_DELTA = 1e-18  # a curve has no further points below this δ
 _LAST_EPSILON = 700.0  # δ hardly falls beyond this ε
-_AT_ONCE = 30  # the number of points of a curve that one plan computes
+_AT_ONCE = 30  # the number of points of a curve that one grid computes
 
 
 class Accounts(Protocol):
@@ -112,7 +112,7 @@ class ProductCurve(PrivacyCurve):
             slope = min(slope, STEEPEST)
             for _ in range(8):
                 ahead = start + np.arange(_AT_ONCE + 1) * (0.3 / slope)
-                plan = plan_for(
+                grid = grid_for(
                     accounts.usual,
                     accounts.law,
                     start,
@@ -121,7 +121,7 @@ class ProductCurve(PrivacyCurve):
                     reach=float(ahead[-1]) - start,
                     accuracy=COARSE,
                 )
-                deltas = Products(plan, accounts.law).deltas(accounts.views, list(ahead))
+                deltas = Products(grid, accounts.law).deltas(accounts.views, list(ahead))
                 falls = -np.diff(np.log(deltas))
                 # Where δ falls faster than expected, the points must be closer.
                 fine = int(np.argmax(np.append(falls, np.inf) > 0.6))
@@ -144,11 +144,11 @@ def delta_near(accounts: Accounts, epsilon: float, scale: float) -> float:
     """
     slope = 10.0
     for _ in range(8):
-        plan = plan_for(
+        grid = grid_for(
             accounts.views, accounts.law, epsilon, scale=scale / 8, slope=slope, accuracy=COARSE
         )
         beside = epsilon + 0.3 / slope
-        found = Products(plan, accounts.law).deltas(accounts.views, [epsilon, beside])
+        found = Products(grid, accounts.law).deltas(accounts.views, [epsilon, beside])
         delta, less = (float(value) for value in found)
         steep = math.log(delta / less) / (beside - epsilon) if less else 0.0
         if steep < 1.3 * slope or delta < scale / 16 or slope >= STEEPEST:

@@ -18,6 +18,7 @@ from headcount.core.guarantee import PLAIN_NEIGHBORS
 from headcount.core.postprocessing import STEPS, check_step
 from headcount.core.table import counted_people, short
 from headcount.core.task import Task
+from headcount.core.tasks.registry import tasks_with
 from headcount.data.estimate import Prepared
 from headcount.data.grouped import GroupedEstimate
 from headcount.data.release import Release
@@ -26,8 +27,6 @@ from headcount.road.people import Group
 if TYPE_CHECKING:
     from headcount.core.contrasts.many import Contrasts
     from headcount.core.share_tables import ShareTable
-
-_SPREAD = ("distribution", "quantiles", "median")
 
 
 @dataclass(frozen=True)
@@ -83,24 +82,21 @@ class AnswerOptions:
         """Refuse options that do not fit the task, before any data are read."""
         if self.postprocess is not None:
             check_step(self.postprocess, task.name)
-        for flag, present, kinds in (
-            ("--contrast", bool(self.contrast), _compared() if self.contrast else ()),
-            (
-                "--sampling",
-                self.sampling and not shares,
-                ("count", "histogram", "table", "mean", "density", *_SPREAD),
-            ),
-            ("--simultaneous", self.simultaneous, ("histogram", "table", "density", *_SPREAD[:2])),
-            (f"--out {self.out}", self.drawn, ("table", "density", *_SPREAD)),
+        for flag, present, use in (
+            ("--contrast", bool(self.contrast), "comparison"),
+            ("--sampling", self.sampling and not shares, "sampling"),
+            ("--simultaneous", self.simultaneous, "simultaneous"),
+            (f"--out {self.out}", self.drawn, "figure"),
         ):
-            if present and task.name not in kinds:
-                wanted, given = checks.a_task(" or ".join(kinds)), checks.a_task(task.name)
+            if present and not getattr(task.uses, use):
+                wanted = checks.a_task(" or ".join(tasks_with(use)))
+                given = checks.a_task(task.name)
                 raise InvalidParameter(f"{flag} must come with {wanted}, got {given}")
         if self.out is not None:
             from headcount.plot import results
 
             results.check_path(self.out)
-        if self.drawn and group is not None and task.name not in _SPREAD[1:]:
+        if self.drawn and group is not None and task.uses.figure != "all groups":
             raise InvalidParameter(f"a figure must show one group, got --group {group}; try .html")
 
     def pairs(self, ready: Prepared) -> list[tuple[Group, Group]]:
@@ -132,13 +128,6 @@ class AnswerOptions:
                 "withholds rare values"
             )
         return found
-
-
-def _compared() -> tuple[str, ...]:
-    """The tasks whose estimates can be compared."""
-    from headcount.core.contrasts.side import QUANTITIES
-
-    return tuple(QUANTITIES)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
 """`headcount compare`: protocols side by side, as a table and a figure."""
 
-from dataclasses import replace
-from inspect import signature
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -91,7 +90,7 @@ def compare(
     )
     if out:
         figures.check_path(out)
-    asked = _exemplary(task, question).task(task)
+    asked = question.task(task, others=_example_settings(task, question))
     with progress("comparing") as step:
         found = compared(
             asked,
@@ -116,16 +115,13 @@ def compare(
     )
 
 
-def _exemplary(task: str, question: TaskOptions) -> TaskOptions:
-    """The options of a task. By default, there are 20 buckets, 10 boxes, or bounds of 0 and 1."""
-    bounded = task in TASKS and {"low", "high"} <= {*signature(task_class(task)).parameters}
-    if bounded and question.low is None and question.high is None:
-        return replace(question, low="0", high="1")
-    if task == "histogram" and question.buckets is None:
-        return replace(question, buckets="20")
-    if task == "boxes" and question.labels is None:
-        return replace(question, labels=",".join(f"box {number}" for number in range(1, 11)))
-    return question
+def _example_settings(task: str, question: TaskOptions) -> Mapping[str, Any]:
+    """The settings of a task for which no option is given: 20 buckets, 10 boxes, or bounds of 0
+    and 1.
+    """
+    settings = task_class(task).example_settings if task in TASKS else {}
+    given = any(getattr(question, name) is not None for name in settings)
+    return {} if given else settings
 
 
 def _show(found: Comparison, saved: Path | None) -> None:

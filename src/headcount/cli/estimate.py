@@ -14,7 +14,7 @@ from headcount.cli.output import messages, progress
 from headcount.cli.protocol_options import ProtocolOptions, complete_protocol
 from headcount.cli.reading_options import ReadingOptions
 from headcount.cli.share_options import ShareOptions
-from headcount.cli.task_options import Clamp, TaskOptions, complete_task, only_task
+from headcount.cli.task_options import Clamp, TaskOptions, complete_task, only_task, takes
 from headcount.cli.usage import given_options
 from headcount.core import checks
 from headcount.core.budget import Budget, Trust
@@ -125,7 +125,7 @@ def estimate(
             meant = meant or (None if data.table is None else "table")
             labels = data.labels(question, meant)
             meant = meant or ("histogram" if "buckets" in labels else None)
-            wanted = _labeled(question, meant, data.column).task(meant, clamp=clamp, labels=labels)
+            wanted = _labeled(question, meant, data.column).task(meant, clamp=clamp, others=labels)
         budget = _budget(epsilon, delta, name, options)
     rules = written.rules()
     cleaned = data.task(wanted, rules)
@@ -179,7 +179,7 @@ def _loaded(path: Path, name: str | None) -> "Plan":
 
 def _labeled(question: TaskOptions, task: str | None, column: str | None) -> TaskOptions:
     """The options of a task. Boxes without labels go by the names of their columns."""
-    if task == "boxes" and question.labels is None and "," in (column or ""):
+    if takes(task or "", "labels") and question.labels is None and "," in (column or ""):
         return replace(question, labels=column)
     return question
 

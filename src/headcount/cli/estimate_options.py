@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headcount.cli.task_options import TaskOptions
+from headcount.cli.task_options import TaskOptions, takes
 from headcount.cli.texts import labels_of, listed, number_of
 from headcount.cli.usage import check_matters
 from headcount.core import checks
@@ -134,7 +134,8 @@ class DataOptions:
         columns = listed(self._column or "")
         if len(columns) == 2:
             return dict(zip(("rows", "columns"), map(found.labels, columns), strict=True))
-        if name not in (None, "histogram") or question.asks or self.column is None:
+        fits = name is None or takes(name, "buckets")
+        if not fits or question.asks or self.column is None:
             raise InvalidParameter(
                 "--dictionary must come with --table, or with a histogram without --buckets, got "
                 f"{'another task' if name is None else checks.a_task(name)}"

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from headcount.cli.interrupts import unbroken
-from headcount.cli.refusals import refusal_of
+from headcount.cli.refusals import description_of
 from headcount.core.errors import HeadcountError
 from headcount.core.estimate import Estimate
 from headcount.core.protocol import Protocol
@@ -106,7 +106,7 @@ def _text(
 ) -> str:
     """The whole output as one string, so that it is written at once."""
     if as_json:
-        wrong = {} if failure is None else refusal_of(failure).to_dict()
+        wrong = {} if failure is None else description_of(failure).to_dict()
         return json_text({**document(), **wrong}) + "\n"
     with console.capture() as captured:
         show(saved)
@@ -119,7 +119,7 @@ def _unprinted(
     reason = getattr(error, "strerror", None) or "no memory left"
     said = [f"the output could not be written: {reason}"]
     if failure is not None:
-        said.append(refusal_of(failure).message)
+        said.append(description_of(failure).message)
     if saved is not None:
         said.append(f"the answer is saved in {str(saved)!r}")
     elif lost:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from headcount.cli.interrupts import INTERRUPTED
-from headcount.cli.refusals import BUG, refusal_of
+from headcount.cli.refusals import BUG, description_of
 from headcount.core.errors import MissingPackage, UnreadableData
 from headcount.core.writing import json_text
 
@@ -55,15 +55,15 @@ def _explained(error: BaseException, *, answered: bool = False) -> int:
         # It is no error if a pipe is closed early, as in `headcount --help | head`.
         early = isinstance(error.__context__, BrokenPipeError)
         return 0 if early or not isinstance(error.code, int) else error.code
-    refusal = refusal_of(error, answered=answered)
-    if refusal.status == BUG:
+    described = description_of(error, answered=answered)
+    if described.status == BUG:
         traceback.print_exception(error)
     if _wants_json() and not answered:
         with suppress(OSError):
-            print(json_text(refusal.to_dict()))
+            print(json_text(described.to_dict()))
     with suppress(OSError):
-        print(refusal, file=sys.stderr)
-    return refusal.status
+        print(described, file=sys.stderr)
+    return described.status
 
 
 def _wants_json() -> bool:

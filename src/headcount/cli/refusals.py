@@ -11,7 +11,9 @@ _BAD = HeadcountError.exit_status
 
 
 @dataclass(frozen=True)
-class Refusal:
+class ErrorDescription:
+    """What is said about an error: its code, its message and the exit status."""
+
     code: str
     message: str
     status: int = _BAD
@@ -32,25 +34,25 @@ def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-def refusal_of(error: BaseException, *, answered: bool = False) -> Refusal:
-    """The refusal that describes an error. `answered` says whether the answer was printed before
+def description_of(error: BaseException, *, answered: bool = False) -> ErrorDescription:
+    """The description of an error. `answered` says whether the answer was printed before
     the error.
     """
     if isinstance(error, HeadcountError):
         named = ("hint", "nearest", "remaining", "limit")
         more = {name: found for name in named if (found := getattr(error, name, None))}
-        return Refusal(error.code, error.message, error.exit_status, more)
+        return ErrorDescription(error.code, error.message, error.exit_status, more)
     if isinstance(error, KeyboardInterrupt):
         when = "after the answer was printed" if answered else "before the command was done"
-        return Refusal("interrupted", f"stopped {when}", INTERRUPTED)
+        return ErrorDescription("interrupted", f"stopped {when}", INTERRUPTED)
     if isinstance(error, MemoryError):
-        return Refusal("out-of-memory", "the command needs more memory than is available")
+        return ErrorDescription("out-of-memory", "the command needs more memory than is available")
     if isinstance(error, OSError):
         what = "reading or writing" if error.filename is None else repr(str(error.filename))
-        return Refusal("unreadable-data", f"{what} failed: {error.strerror or error}")
+        return ErrorDescription("unreadable-data", f"{what} failed: {error.strerror or error}")
     if hasattr(error, "format_message"):  # an error of the package that reads the options
-        return Refusal("usage", error.format_message(), getattr(error, "exit_code", _BAD))
+        return ErrorDescription("usage", error.format_message(), getattr(error, "exit_code", _BAD))
     name = type(error).__name__
-    return Refusal(
+    return ErrorDescription(
         "bug", f"Headcount failed with {name}; this is a bug in Headcount, please report it", BUG
     )

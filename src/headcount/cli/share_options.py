@@ -45,13 +45,13 @@ class ShareOptions:
 
     def check(self, task: Task, group: str | None) -> None:
         """Refuse what does not go with the task."""
-        for option, given, kind in (
-            ("--within", self.within, "table"),
-            ("--among", self.among, "histogram"),
+        for option, given, among, wanted in (
+            ("--within", self.within, "cells", "a table"),
+            ("--among", self.among, "buckets", "a histogram"),
         ):
-            if given is not None and task.name != kind:
+            if given is not None and task.uses.shares != among:
                 raise InvalidParameter(
-                    f"{option} must come with a {kind}, got {checks.a_task(task.name)}"
+                    f"{option} must come with {wanted}, got {checks.a_task(task.name)}"
                 )
             if given is not None and group is not None:
                 raise InvalidParameter(f"{option} must come without groups, got --group {group}")

@@ -1,7 +1,7 @@
 """The options that describe a task."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -111,15 +111,15 @@ class TaskOptions:
         name: str | None,
         *,
         clamp: bool = False,
-        labels: Mapping[str, Sequence[int | str]] = MappingProxyType({}),
+        others: Mapping[str, Any] = MappingProxyType({}),
     ) -> Task:
-        """The task with this name. `labels` has labels that come from a data dictionary, and not
-        from options. Without a name, buckets mean a histogram, labels mean boxes, rows or columns
-        mean a table, smoothness means a density, shares mean quantiles, and bounds alone mean the
-        task `mean`.
+        """The task with this name. `others` are settings that come from elsewhere than options,
+        such as labels from a data dictionary. Without a name, buckets mean a histogram, labels mean
+        boxes, rows or columns mean a table, smoothness means a density, shares mean quantiles, and
+        bounds alone mean the task `mean`.
         """
         meant = checks.choice("task", name or self._likely(), list(TASKS))
-        settings = {**labels, **self._settings(clamp)}
+        settings = {**others, **self._settings(clamp)}
         for setting in settings:
             takers = [task for task in TASKS if setting in _parameters(task)]
             if meant not in takers:
@@ -195,6 +195,11 @@ class TaskOptions:
         if text.strip().isdecimal() and not self.open_buckets:
             return whole_number(name, text)
         return labels_of(name, text)
+
+
+def takes(task: str, setting: str) -> bool:
+    """Whether there is a task with this name, and it takes this setting."""
+    return task in TASKS and setting in _parameters(task)
 
 
 def _parameters(task: str) -> Mapping[str, inspect.Parameter]:

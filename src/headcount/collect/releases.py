@@ -12,7 +12,6 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.protocol import Protocol, option_names
 from headcount.core.task import task_from
 from headcount.core.tasks.boxes import Boxes
-from headcount.core.tasks.count import Count
 from headcount.protocols.registry import protocol
 from headcount.survey.design import LINE, Ask, AskedTable, Release
 from headcount.survey.local import people_asked
@@ -84,8 +83,8 @@ def answers_its_questions(release: Release) -> bool:
     task = release.protocol.task
     if len(release.asks) == 1:
         ask = release.asks[0].task
-        return ask.to_dict() == task.to_dict() or (ask == Count() and task == YES_NO)
-    yes_no = all(ask.task == Count() for ask in release.asks)
+        return ask.to_dict() == task.to_dict() or (ask.yes_no and task == YES_NO)
+    yes_no = all(ask.task.yes_no for ask in release.asks)
     return yes_no and task.to_dict() == Boxes(release.ids).to_dict()
 
 

@@ -16,7 +16,7 @@ def answer_table(
     estimate: "Estimate", confidence: float, *, sampling: bool, simultaneous: bool
 ) -> Table:
     """The table of an estimate. Its form depends on the task."""
-    if estimate.task == "density":
+    if estimate.uses.curve:
         table = _density(estimate, confidence, sampling, simultaneous)
     elif estimate.buckets is not None:
         table = _histogram(estimate, confidence, sampling, simultaneous)
@@ -30,7 +30,7 @@ def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
     interval, guarantee = estimate.interval(confidence, sampling=sampling), estimate.guarantee
     error = estimate.standard_error
     between = f"{100 * confidence:.10g} % interval{' for the population' * sampling}"
-    most = " at most" * (estimate.task == "mean")
+    most = " at most" * (estimate.uses.sampling == "widest")
     note = f"sampling error: {number(*[estimate.sampling_error] * 2)}{most}" if sampling else ""
     return Table(
         ("trust", "estimate", between, "standard error", "epsilon", "delta"),

@@ -16,11 +16,11 @@ from headcount.core.exported import Exported
 from headcount.core.guarantee import Guarantee
 from headcount.core.postprocessing import postprocessed
 from headcount.core.table import Table, counted_people
+from headcount.core.tasks.registry import uses_of
+from headcount.core.tasks.uses import Uses
 
 if TYPE_CHECKING:
     from headcount.core.contrasts.contrast import Contrast
-
-_COUNTED = ("count", "histogram", "table")  # tasks that count people
 
 # An answer is a number. For a histogram or a density, it is a vector with a number for each bucket
 # or grid point.
@@ -156,9 +156,19 @@ class Estimate(Exported):
         return _shaped(self.error_law.standard_error, self.value)
 
     @property
+    def uses(self) -> Uses:
+        """What the estimate can be used for."""
+        return uses_of(self.task)
+
+    @property
     def _sampled(self) -> bool:
         """Whether the answer can also be read as an estimate for a population."""
-        return self.task == "mean" or isinstance(self.error_law, DensityError)
+        return self.uses.sampling == "widest" or isinstance(self.error_law, DensityError)
+
+    @property
+    def _binomial(self) -> bool:
+        """Whether each number counts people, so that its sampling error is binomial."""
+        return self.uses.sampling == "binomial"
 
     @property
     def sampling_error(self) -> Answer:
@@ -171,7 +181,7 @@ class Estimate(Exported):
         """
         if isinstance(self.error_law, DensityError):
             return _shaped(self.error_law.sampling_error, self.value)
-        if self.task in _COUNTED:
+        if self._binomial:
             share = np.clip(np.asarray(self.unbiased_value) / self.users, 0.0, 1.0)
             return _shaped(np.sqrt(self.users * share * (1 - share)), self.value)
         if not self._sampled:
@@ -213,7 +223,7 @@ class Estimate(Exported):
             low, high = self._ends(self.error_law.margins(1 - wrong))
         elif density:
             low, high = self._ends(density.population_margins(1 - wrong))
-        elif self.task in _COUNTED:
+        elif self._binomial:
             return self._population_counts(wrong, confidence)
         else:
             # The error probability is divided between noise and sampling, in proportion to their
@@ -371,7 +381,7 @@ class Estimate(Exported):
             "standard_error": plain(self.standard_error),
             **(
                 {"sampling_error": plain(self.sampling_error)}
-                if self._sampled or (sampling and self.task in _COUNTED)
+                if self._sampled or (sampling and self._binomial)
                 else {}
             ),
             "interval": {

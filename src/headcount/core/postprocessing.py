@@ -54,7 +54,7 @@ def postprocessed(
     if name == "clip":
         low, high = limits
         clipped: NDArray[np.float64] = np.clip(
-            values, max(low, 0.0) if task == "density" else low, high
+            values, max(low, task_class(task).least_clipped), high
         )
         return clipped
     if name == "monotone":

@@ -77,7 +77,7 @@ def share(
     """
     checks.instance("estimate", estimate, Estimate)
     places = _places(estimate)
-    if estimate.task == "boxes":
+    if estimate.uses.shares == "boxes":
         return _box_share(estimate, of, among, without, confidence, sampling=sampling)
     if without is not None:
         raise InvalidParameter(
@@ -112,7 +112,7 @@ def _box_share(
 
 def _places(estimate: Estimate) -> dict[Any, int]:
     # In other tasks, buckets are not sets of people.
-    if estimate.buckets is None or estimate.task not in ("histogram", "table", "boxes"):
+    if estimate.buckets is None or estimate.uses.shares is None:
         raise InvalidParameter(
             "`estimate` must have the buckets of a histogram or table, or boxes, got a "
             f"{estimate.task}"

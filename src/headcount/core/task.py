@@ -3,9 +3,11 @@
 The package `core/tasks` has the tasks themselves, and `core/tasks/registry.py` lists them.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -16,6 +18,7 @@ from headcount.core.budget import MOST_USERS
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.estimate import Answer, Estimate
 from headcount.core.tasks.registry import TASKS, task_class
+from headcount.core.tasks.uses import Uses
 from headcount.core.values import array_of_counts, evenly
 
 if TYPE_CHECKING:
@@ -47,11 +50,22 @@ class Task(ABC):
     If protocols smooth the answer, `smoothness` says how often the answer can be differentiated. In
     that case, the errors that protocols state include privacy noise alone, and differ from point to
     point. `postprocessing` lists the names of the steps in `core.postprocessing` that make sense
-    for the answer.
+    for the answer. The step "clip" never leaves an answer below `least_clipped`. `uses` says what
+    else can be done with an estimate.
+
+    If `yes_no`, values are 0 for no and 1 for yes, and the answer is the number of people who say
+    yes. An answer with numbers for several buckets consists of so many `histograms`: each person is
+    in one bucket of each of them. `example_settings` are used by comparisons of protocols if the
+    user gives no settings.
     """
 
     name: ClassVar[str]
     postprocessing: ClassVar[tuple[str, ...]] = ("clip",)
+    least_clipped: ClassVar[float] = -math.inf
+    uses: ClassVar[Uses] = Uses()
+    yes_no: ClassVar[bool] = False
+    histograms: ClassVar[int] = 1
+    example_settings: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     smoothness: float | None = None
     error_unit: ClassVar[str] = ""  # where and in which unit errors are shown, for axes of figures
 

@@ -285,7 +285,7 @@ class Cleaning:
         word = no_number(array, self.reading.decimal)
         return InvalidValue(
             f"column {self.column!r} must hold numbers or true/false, got text like {word}",
-            hint=hint_for(word.strip("'"), counting=self.task.name == "count"),
+            hint=hint_for(word.strip("'"), counting=self.task.yes_no),
         )
 
     def _labels(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
@@ -348,7 +348,7 @@ def cleaning(
     reading   which words mean yes, no or a missing value, and how fractions are written.
     """
     checks.choice("outside", outside, OUTSIDE)
-    if reading.yes and (task is None or task.name != "count"):
+    if reading.yes and (task is None or not task.yes_no):
         given = "bins" if task is None else checks.a_task(task.name)
         raise InvalidParameter(f"`yes` must come with a count, got {given}")
     if reading.period is not None:

@@ -8,8 +8,9 @@ from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import short
 from headcount.core.task import Task
+from headcount.core.tasks.registry import tasks_with, uses_of
 
-SAMPLED = ("count", "histogram", "table", "mean")  # tasks whose sampling error is known
+SAMPLED = ("binomial", "widest")  # kinds of sampling error that are known before a release
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,10 @@ class Margin:
 
     def check(self, task: Task) -> None:
         """Refuse a task whose sampling error is not known."""
-        if self.sampling and task.name not in SAMPLED:
+        if self.sampling and task.uses.sampling not in SAMPLED:
+            names = [name for name in tasks_with("sampling") if uses_of(name).sampling in SAMPLED]
             raise InvalidParameter(
-                f"`sampling` must come with a {' or '.join(SAMPLED)}, got "
-                f"{checks.a_task(task.name)}"
+                f"`sampling` must come with a {' or '.join(names)}, got {checks.a_task(task.name)}"
             )
 
     def total(self, noise: float, task: Task, users: int) -> float:

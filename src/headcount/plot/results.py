@@ -124,7 +124,7 @@ def _page(
 def _figure(estimate: Estimate, confidence: float, kind: dict[str, bool]) -> figures.Figure:
     if isinstance(estimate, DistributionEstimate):
         return figures.distribution_figure(estimate, confidence, **kind)
-    draw = figures.density_figure if estimate.task == "density" else figures.histogram_figure
+    draw = figures.density_figure if estimate.uses.curve else figures.histogram_figure
     if can_be_read(estimate):
         draw = figures.table_figure
     return draw(estimate, confidence, **kind)

@@ -86,9 +86,9 @@ class AskedTable:
 
 
 def _labels(ask: Ask) -> list[int | str]:
-    if ask.task.name == "count":
+    if ask.task.yes_no:
         return ["no", "yes"]
-    if ask.task.name != "histogram" or ask.task.buckets is None:
+    if ask.task.uses.shares != "buckets" or ask.task.buckets is None:
         raise InvalidParameter(
             f"each question of a table must ask for one answer from a list, got {ask.id!r}, which "
             f"asks for {checks.a_task(ask.task.name)}"
@@ -120,7 +120,7 @@ class Release:
     @property
     def _split(self) -> bool:
         """Whether the release answers a yes-no question by a histogram of two buckets."""
-        return self.asks[0].task.name == "count" and self.protocol.task.name == "histogram"
+        return self.asks[0].task.yes_no and self.protocol.task.uses.shares == "buckets"
 
     def join(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         """The encoded values of the release, from the encoded values of its questions."""

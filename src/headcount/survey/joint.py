@@ -118,13 +118,14 @@ def _pure_epsilon(protocol: Protocol) -> float:
 def is_exact(protocols: Sequence[Protocol]) -> bool:
     """Whether the guarantees of all releases are exact, and can be attained at once."""
     exact = all(one.guarantee.exact and _every_answer(one) for one in protocols)
-    tables = any(one.task.name == "table" for one in protocols)
+    tables = any(one.task.uses.shares == "cells" for one in protocols)
     return exact and (not tables or all(one.curve.attained for one in protocols))
 
 
 def _every_answer(protocol: Protocol) -> bool:
     """Whether people may give every answer that the task of the release allows."""
-    return protocol.task.name != "boxes" or NO_ANSWER not in protocol.task.settings["labels"]
+    task = protocol.task
+    return task.value_kind != "collections" or NO_ANSWER not in (task.buckets or ())
 
 
 def reliance(protocols: Sequence[Protocol]) -> str:

@@ -170,8 +170,8 @@ def _groups(asks: Sequence[Ask]) -> list[tuple[Ask, ...]]:
     """
     groups: dict[object, list[Ask]] = {}
     for at, ask in enumerate(asks):
-        alone = ask.task.name != "count" or ask.protocol is not None
-        groups.setdefault(at if alone else ("count", ask.weight), []).append(ask)
+        alone = not ask.task.yes_no or ask.protocol is not None
+        groups.setdefault(at if alone else ("yes-no", ask.weight), []).append(ask)
     return [tuple(group) for group in groups.values()]
 
 

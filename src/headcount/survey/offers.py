@@ -124,11 +124,11 @@ class PoissonOffer(Offer):
 
     def _curve(self, error: float) -> PrivacyCurve:
         noise = max(1, round((error / self._unit) ** 2 * GRAIN))
-        if self.task.name == "boxes":
+        if self.task.value_kind == "collections":
             found = self.task.settings
             return _boxes_curve(noise, len(found["labels"]), found["at_most"])
-        margins = 2 if self.task.name == "margins" else 1
-        return _pairs_curve(noise, int(self._reference.parameters.get("levels", margins)))
+        pairs = self._reference.parameters.get("levels", self.task.histograms)
+        return _pairs_curve(noise, int(pairs))
 
     def observations(self, error: float, *, quick: bool = False) -> Observations:
         return observations_of(self._curve(error))[0]

@@ -123,7 +123,7 @@ class SurveyPlan:
 
     def _answer(self, name: str, text: str, kind: str, task: Task) -> PlannedAnswer:
         release = self.design.release(name)
-        mean = task.name == "mean"
+        mean = task.uses.comparison == "mean"
         size = task.answer_size(self.users) if mean else 1.0
         whole = task.answer_size(self.users)
         margin = self.design.margin(name, self.confidence) / whole

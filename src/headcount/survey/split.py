@@ -125,9 +125,7 @@ def _groups(asks: Sequence[Ask], trust: Trust) -> list[tuple[Ask, ...]]:
     releases of up to `MOST_BOXES` questions, unless they name a protocol.
     """
     joined = [
-        ask
-        for ask in asks
-        if trust is Trust.CENTRAL and ask.task.name == "count" and ask.protocol is None
+        ask for ask in asks if trust is Trust.CENTRAL and ask.task.yes_no and ask.protocol is None
     ]
     groups: list[tuple[Ask, ...]] = []
     for _, alike in groupby(sorted(joined, key=lambda ask: ask.weight), lambda ask: ask.weight):
@@ -150,16 +148,16 @@ def _offer(
     if name is None:
         names = {Trust.CENTRAL: _CENTRAL, Trust.SHUFFLE: _PEOPLE}[trust]
         names = _SHUFFLER if noise == "shuffler" and trust is Trust.SHUFFLE else names
-        if task.name not in names:
+        name = names.get(task.name)
+        if name is None:
             raise Infeasible(
                 f"no protocol answers {ask.id!r} in {trust} trust if the {noise} add the noise"
             )
-        name = names[task.name]
         if name == "shuffle.tree" and noise == "shuffler":
             options = {"noise": "shuffler", **options}
     elif protocol_class(name, task).trust is not trust:
         raise InvalidParameter(f"`protocol` of {ask.id!r} must be in {trust} trust, got {name}")
-    if name == "shuffle.fake-users" and task.name == "count":
+    if name == "shuffle.fake-users" and task.yes_no:
         task = YES_NO
     given = (asks, task, name, crowd, budget, sharing, options)
     if name in _POISSON and options.get("noise") != "shuffler":
@@ -205,7 +203,7 @@ def _correlated(
     the number of questions, so correlated noise is tried for only a few.
     """
     asks = [ask for offer in offers for ask in offer.asks]
-    alike = all(ask.task.name == "count" and ask.protocol is None for ask in asks)
+    alike = all(ask.task.yes_no and ask.protocol is None for ask in asks)
     if not alike or len({ask.weight for ask in asks}) > 1 or len(asks) > _MOST_CORRELATED:
         return None
     share = len(asks) * (1 + 1e-12)

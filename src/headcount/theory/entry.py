@@ -9,14 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headcount.core.budget import Budget, Crowd, Trust
+from headcount.core.estimator import is_average
 from headcount.core.task import Task
 from headcount.theory.bound import Bound, Kind, Measure, MessageLimit
-
-_SCALES = {
-    "sum": "(high − low) · ",
-    "mean": "(high − low)/n · ",
-    "density": "1/√(high − low) · ",
-}
 
 
 @dataclass(frozen=True)
@@ -28,6 +23,8 @@ class Setting:
     epsilon: float
     delta: float
     task: str
+    scale: float  # the factor by which the value of an entry is multiplied
+    scale_formula: str
     span: float  # the highest number minus the lowest; 1 for counts
     whole: bool
     buckets: int
@@ -36,33 +33,37 @@ class Setting:
     @classmethod
     def of(cls, task: Task, budget: Budget, crowd: Crowd) -> "Setting":
         bounded, buckets = task.bounded, task.buckets
+        span = float(bounded.span) if bounded else 1.0
+        scale, formula = _scale(task, span, crowd.users)
         return cls(
             users=crowd.users,
             honest=crowd.honest,
             epsilon=budget.epsilon,
             delta=budget.delta,
             task=task.name,
-            span=float(bounded.span) if bounded else 1.0,
+            scale=scale,
+            scale_formula=formula,
+            span=span,
             whole=bounded.whole if bounded else True,
             buckets=max(2, len(buckets)) if buckets and not bounded else 2,
             smoothness=task.smoothness or 0.0,
         )
 
     @property
-    def scale(self) -> float:
-        """The factor by which the value of an entry is multiplied."""
-        match self.task:
-            case "mean":
-                return self.span / self.users
-            case "density":
-                return 1 / math.sqrt(self.span)  # the squared error is integrated over the span
-            case _:
-                return self.span
-
-    @property
     def noise(self) -> float:
         """The factor √(n/h): the noise of h people must be enough, but all n people add noise."""
         return math.sqrt(self.users / self.honest)
+
+
+def _scale(task: Task, span: float, users: int) -> tuple[float, str]:
+    """The scale of a task's errors, and its formula."""
+    if task.smoothness is not None:
+        return 1 / math.sqrt(span), "1/√(high − low) · "  # the squared error is integrated
+    if task.bounded is not task:
+        return span, ""
+    if is_average(task):
+        return span / users, "(high − low)/n · "
+    return span, "(high − low) · "
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Entry:
             task=setting.task,
             trust=self.trust,
             kind=self.kind,
-            formula=_SCALES.get(setting.task, "") + self.formula,
+            formula=setting.scale_formula + self.formula,
             statement=self.statement,
             conditions=self.conditions,
             source=self.source,

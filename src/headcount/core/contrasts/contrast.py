@@ -10,7 +10,7 @@ from headcount.core import checks
 from headcount.core.cached import cached_property
 from headcount.core.contrasts.joint import joint_guarantee
 from headcount.core.contrasts.pairs import Bounds, Kind, Pairs
-from headcount.core.contrasts.side import QUANTITIES, Side
+from headcount.core.contrasts.side import Side
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, Estimate, Interval
 from headcount.core.guarantee import Guarantee
@@ -64,11 +64,12 @@ def contrast(
 
 
 def _check_one(estimate: Estimate) -> None:
-    if estimate.task not in QUANTITIES:
-        instead = {"sum": "; ask for a mean", "density": "; ask for a histogram"}
+    uses = estimate.uses
+    if uses.comparison is None:
+        instead = f"; ask for {checks.a_task(uses.instead)}" if uses.instead else ""
         raise InvalidParameter(
             "estimates must be counts, histograms or means to be compared, got "
-            f"{checks.a_task(estimate.task)}" + instead.get(estimate.task, "")
+            f"{checks.a_task(estimate.task)}{instead}"
         )
     if "threshold" in estimate.postprocessing:
         raise InvalidParameter(
@@ -117,7 +118,7 @@ class Contrast:
     @property
     def quantity(self) -> str:
         """What is compared: "share" or "mean"."""
-        return QUANTITIES[self.first.task]
+        return str(self.first.uses.comparison)
 
     @cached_property
     def value(self) -> Answer:

@@ -23,9 +23,6 @@ Ends: TypeAlias = tuple[float, float, float]  # the low end, the estimate and th
 _MOST_EXACT = 2_000  # with more buckets than this, intervals for populations are approximate
 _FAR = 3.3  # true counts are nearly always within this many standard errors of the estimate
 
-# What is compared, for each task whose estimates can be compared.
-QUANTITIES = {"count": "share", "histogram": "share", "mean": "mean"}
-
 
 @dataclass(frozen=True, eq=False)
 class Side:
@@ -34,10 +31,13 @@ class Side:
     estimate: Estimate
 
     @property
+    def _of_shares(self) -> bool:
+        return self.estimate.uses.comparison == "share"
+
+    @property
     def divisor(self) -> float:
         """The number that answers are divided by to get the quantity that is compared."""
-        shares = QUANTITIES[self.estimate.task] == "share"
-        return float(self.estimate.users) if shares else 1.0
+        return float(self.estimate.users) if self._of_shares else 1.0
 
     @property
     def values(self) -> list[float]:
@@ -64,7 +64,7 @@ class Side:
         None if the law of the shares is not known, or if the quantity is not a share.
         """
         law, users = self.estimate.error_law, self.estimate.users
-        if QUANTITIES[self.estimate.task] != "share":
+        if not self._of_shares:
             return None
         if isinstance(law, ReportedLaw):
             return law.reports()
@@ -112,7 +112,7 @@ class Side:
         """
         if self.reports is not None and len(self.values) <= _MOST_EXACT:
             found = [one.ends(1 - confidence) for one in self.samples]
-        elif QUANTITIES[self.estimate.task] == "share":
+        elif self._of_shares:
             found = [self._with_sampling(ends, confidence) for ends in self.crowd_ends(confidence)]
         else:
             interval = self.estimate.interval(confidence, sampling=True)
@@ -149,7 +149,7 @@ def population_share(estimate: Estimate, confidence: float = 0.95) -> Interval:
     2,000 buckets, or without a known law, the interval is approximate.
     """
     checks.instance("estimate", estimate, Estimate)
-    if QUANTITIES.get(estimate.task) != "share":
+    if estimate.uses.comparison != "share":
         raise InvalidParameter(
             "`estimate` must be an estimate of a count or a histogram, got "
             f"{checks.a_task(estimate.task)}"

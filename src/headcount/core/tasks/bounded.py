@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.estimate import Answer
 from headcount.core.table import short
 from headcount.core.task import Counts, Holding, Task, ValueKind
+from headcount.core.tasks.uses import Uses
 from headcount.core.values import array_of_counts, bad_value, vector
 
 MOST_WHOLE = 2**61  # the largest absolute value of a bound of whole numbers
@@ -34,6 +36,7 @@ class Bounded(Task):
     whole: bool
     clamp: bool
 
+    example_settings = MappingProxyType({"low": 0.0, "high": 1.0})
     example_words = "half of the people hold the lowest value, and half hold the highest"
 
     def __init__(
@@ -166,6 +169,7 @@ class Sum(Bounded):
     """What is the sum of people's numbers? Their bounds must be given: `Sum(0, 120)`."""
 
     name = "sum"
+    uses = Uses(instead="mean")
 
     @property
     def whole_answers(self) -> bool:
@@ -183,6 +187,7 @@ class Mean(Bounded):
     """What is the mean of people's numbers? Their bounds must be given: `Mean(0, 120)`."""
 
     name = "mean"
+    uses = Uses(sampling="widest", comparison="mean")
     whole_answers = False
 
     def divisor(self, users: int) -> int:

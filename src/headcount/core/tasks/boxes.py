@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.estimate import Answer
 from headcount.core.task import Counts, Holding, Task, ValueKind
+from headcount.core.tasks.uses import Uses
 from headcount.core.values import array_of_counts, bad_value, evenly, vector
 
 MOST_BOXES = 62
@@ -36,6 +38,8 @@ class Boxes(Task):
 
     name = "boxes"
     error_unit = ", in a box (people)"
+    uses = Uses(shares="boxes")
+    example_settings = MappingProxyType({"labels": [f"box {number}" for number in range(1, 11)]})
     whole_answers = True
     example_words = "everybody ticks one box, and people are spread evenly over the boxes"
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from headcount.core.estimate import Answer
 from headcount.core.task import Holding, Task
 from headcount.core.tasks.bounded import Bounded, Sum
+from headcount.core.tasks.uses import Uses
 from headcount.core.values import bad_value, vector
 
 
@@ -17,6 +18,8 @@ class Count(Task):
     """How many people say yes? Values are 0 and 1, or False and True."""
 
     name = "count"
+    uses = Uses(sampling="binomial", comparison="share")
+    yes_no = True
     error_unit = " (people)"
     whole_answers = True
     numbered = True

@@ -15,6 +15,7 @@ from headcount.core.estimate import Answer
 from headcount.core.table import short
 from headcount.core.task import Counts, Holding
 from headcount.core.tasks.bounded import Bounded
+from headcount.core.tasks.uses import Uses
 from headcount.core.values import evenly
 
 LEAST_SMOOTHNESS, MOST_SMOOTHNESS = 0.1, 4.0
@@ -37,6 +38,10 @@ class Density(Bounded):
 
     name = "density"
     postprocessing = ("clip", "density")
+    least_clipped = 0.0
+    uses = Uses(
+        sampling="stated", instead="histogram", simultaneous=True, figure="one group", curve=True
+    )
     whole_answers = False
     example_words = "people are spread evenly over the range"
     margin_note = "Margins of densities include privacy noise, but neither sampling nor smoothing."

@@ -16,6 +16,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, Estimate
 from headcount.core.task import Counts, Holding, Task, ValueKind
 from headcount.core.tasks.bounded import Bounded
+from headcount.core.tasks.uses import Uses
 from headcount.core.values import evenly, moments
 
 MOST_CELLS = 2**20
@@ -41,6 +42,7 @@ class Distribution(Bounded):
 
     name = "distribution"
     postprocessing: ClassVar[tuple[str, ...]] = ("clip", "monotone")
+    uses = Uses(sampling="stated", simultaneous=True, figure="one group")
     whole_answers = False
     example_words = "people are spread evenly over the range"
     ranking_note = (

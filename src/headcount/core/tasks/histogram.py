@@ -1,9 +1,10 @@
 """The number of people who hold each of several values."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +14,7 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.estimate import Answer
 from headcount.core.task import Holding, Task, ValueKind
+from headcount.core.tasks.uses import Uses
 from headcount.core.values import bad_value, vector, words
 
 MOST_BUCKETS = 2**24
@@ -34,6 +36,8 @@ class Histogram(Task):
     name = "histogram"
     error_unit = ", in a bucket (people)"
     postprocessing = ("clip", "norm-sub", "simplex")
+    uses = Uses(sampling="binomial", comparison="share", shares="buckets", simultaneous=True)
+    example_settings: ClassVar[Mapping[str, Any]] = MappingProxyType({"buckets": 20})
     whole_answers = True
     example_words = "people are spread evenly over the buckets"
 

@@ -26,6 +26,7 @@ class Margins(Task):
     columns: tuple[int | str, ...] | int
 
     name = "margins"
+    histograms = 2
     whole_answers = True
     numbered = True
     example_words = Table.example_words

@@ -17,6 +17,7 @@ from headcount.core.quantiles import MEDIAN, QuantilesEstimate
 from headcount.core.table import short
 from headcount.core.task import Holding
 from headcount.core.tasks.distribution import Distribution
+from headcount.core.tasks.uses import Uses
 
 MOST_QUANTILES = 100
 
@@ -35,6 +36,7 @@ class Quantiles(Distribution):
 
     name = "quantiles"
     postprocessing: ClassVar[tuple[str, ...]] = ()
+    uses = Uses(sampling="stated", simultaneous=True, figure="all groups")
     margin_note = "Margins of quantiles are those of the share of people below a fixed number."
     ranking_note = (
         "Candidates are ordered by the root mean squared error of the share of people below a "
@@ -101,6 +103,7 @@ class Median(Quantiles):
     """Below which number do half of the people lie? This is the quantile at the share 0.5."""
 
     name = "median"
+    uses = Uses(sampling="stated", figure="all groups")
 
     def __init__(
         self,

@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from headcount.core.tasks.uses import Uses
+
 if TYPE_CHECKING:
     from headcount.core.task import Task
 
@@ -26,6 +28,20 @@ def task_class(name: str) -> "type[Task]":
     module, _, noun = TASKS[name].partition(":")
     kind: type[Task] = getattr(import_module(module), noun)
     return kind
+
+
+def uses_of(task: str) -> Uses:
+    """What the estimates of the task with this name can be used for. A task that is not registered
+    has the defaults.
+    """
+    return task_class(task).uses if task in TASKS else Uses()
+
+
+def tasks_with(use: str) -> list[str]:
+    """The names of all tasks that have this field of `Uses`, ordered by its value."""
+    values = {name: getattr(uses_of(name), use) for name in TASKS}
+    distinct = dict.fromkeys(value for value in values.values() if value)
+    return [name for value in distinct for name in TASKS if values[name] == value]
 
 
 def task_modules() -> dict[str, str]:

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from headcount.core.cached import cached_property
 from headcount.core.cells import BETWEEN, Cells
 from headcount.core.errors import InvalidParameter, InvalidValue
-from headcount.core.task import Counts, Holding
+from headcount.core.task import Counts, Holding, Task
 from headcount.core.tasks.histogram import Histogram
+from headcount.core.tasks.uses import Uses
 from headcount.core.values import array_of_counts
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Table(Histogram):
 
     name = "table"
     error_unit = ", in a cell (people)"
+    uses = Uses(sampling="binomial", shares="cells", simultaneous=True, figure="one group")
+    example_settings = Task.example_settings
     example_words = "people are spread evenly over the cells"
 
     def __init__(self, rows: int | Iterable[int | str], columns: int | Iterable[int | str]) -> None:

@@ -1,0 +1,31 @@
+"""What an estimate can be used for, besides its numbers and their intervals."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Uses:
+    """What the estimates of a task can be used for. By default, they have only numbers and
+    intervals.
+
+    sampling      how the error is known that comes from drawing people from a population. It is
+                  "binomial" if each number counts people, "widest" if only the largest possible
+                  spread is known, and "stated" if the error law or the estimate itself states the
+                  error. None if the error is not known.
+    comparison    what is compared if two estimates are, or None if they cannot be compared.
+    instead       the name of a similar task whose estimates can be compared, or "".
+    shares        which shares can be read: among the "buckets" of a histogram, among the "cells" of
+                  a table, or of "boxes", of which people tick several. None if there are none.
+    simultaneous  whether `headcount estimate` offers intervals that hold for all numbers at once.
+    figure        whether `headcount estimate` draws a figure of "one group" or of "all groups".
+    curve         whether the numbers are points of a curve.
+    """
+
+    sampling: Literal["binomial", "widest", "stated"] | None = None
+    comparison: Literal["share", "mean"] | None = None
+    instead: str = ""
+    shares: Literal["buckets", "cells", "boxes"] | None = None
+    simultaneous: bool = False
+    figure: Literal["one group", "all groups"] | None = None
+    curve: bool = False
