@@ -50,10 +50,10 @@ include the price of both. Whatever Headcount is compared with is called the pee
 - *randomize shuffle.correlated*: a protocol in which few people send noise. Its time is compared
   with that of a protocol in which everybody sends one message, and with the time to randomize each
   person's value in a separate call.
-- *randomize … messages each*: protocols for counts whose bundles are small. Their times are compared
-  with that of a protocol in which everybody sends one message. If people send several messages,
-  they are also compared with NumPy's `repeat`, which writes the same number of messages and draws
-  nothing.
+- *randomize … messages each*: protocols for counts whose bundles are small. Their times are
+  compared with that of a protocol in which everybody sends one message. If people send several
+  messages, they are also compared with NumPy's `repeat`, which writes the same number of messages
+  and draws nothing.
 - *randomize and tally shuffle.split-and-mix*: all steps from values to the tally, compared with the
   time to draw the same number of random words.
 - *calibrate*: the search for the parameters that meet a budget, compared with a time limit. With
@@ -86,13 +86,13 @@ include the price of both. Whatever Headcount is compared with is called the pee
   speed of the cipher.
 
 Everything ran in one process on one thread, except that comparisons on files and of the collection
-service used all cores. Most
-times are the best of several calls, which alternated with those of the peer. The first call was not
-counted. Some times are those of a single call: calibrations, plans with an empty cache, surveys,
-the messages in *simulate*, and separate calls for each person. "Times faster" is the peer's time, or
-the limit, divided by Headcount's time or memory. "Wanted" is the target for this ratio, and – means
-that there is none. Lines were measured at different times, and other programs may have slowed down
-both sides. So compare the ratios, not the times of different lines.
+service used all cores. Most times are the best of several calls, which alternated with those of the
+peer. The first call was not counted. Some times are those of a single call: calibrations, plans
+with an empty cache, surveys, the messages in *simulate*, and separate calls for each person. "Times
+faster" is the peer's time, or the limit, divided by Headcount's time or memory. "Wanted" is the
+target for this ratio, and – means that there is none. Lines were measured at different times, and
+other programs may have slowed down both sides. So compare the ratios, not the times of different
+lines.
 """
 
 
