@@ -34,7 +34,8 @@ def large_reals(rows: int = _ROWS) -> Iterator[Comparison]:
         file = str(write_reals(Path(folder), rows))
         for number, (task, trust) in enumerate(_OF_REALS):
             used = in_new_process(memory_of_reals, file, number)
-            subject = f"a {task.name} of {rows:.0e} real numbers, {trust}"
+            name = task.name if task is _QUANTILES else f"a {task.name}"
+            subject = f"{name} of {rows:.0e} real numbers, {trust}"
             yield Comparison.of_memory(subject, used, 1)
 
 
