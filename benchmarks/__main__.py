@@ -36,23 +36,37 @@ include the price of both. Whatever Headcount is compared with is called the pee
 - *rows of Parquet*: `hc.estimate` on a file of whole numbers, including reading and checking. The
   peer is a plain count of each value in the same file, by the faster of polars and DuckDB.
 - *real numbers in Parquet*: `hc.estimate` on a file of real numbers. The peer is DuckDB's plain
-  `avg` of the same file. "First call" is the first answer of a new process, which loads packages
-  and compares protocols.
+  `avg` of the same file, for sums, too. "First call" is the first answer of a new process, which
+  loads packages and compares protocols.
 - *persons*: a count with one randomly chosen row of each person. The peer is DuckDB's plain
   `count(DISTINCT person)`.
 - *row groups*: a count of a folder of 100 Parquet files with very small row groups. The peer is
   DuckDB's plain `sum`.
+- *distribution of … cells*: `hc.estimate` on a file of 10⁸ rows, with a tree of 2²⁰ cells. The peer
+  is Headcount's own histogram of the same file. For whole numbers, the histogram has a bucket for
+  each cell. For real numbers, it has 100 bins.
 - *two-sided geometric noise*: exact noise of scale 1. OpenDP was timed on fewer values, and its
   time was scaled up.
 - *randomize shuffle.correlated*: a protocol in which few people send noise. Its time is compared
   with that of a protocol in which everybody sends one message, and with the time to randomize each
   person's value in a separate call.
+- *randomize … messages each*: protocols for counts whose bundles are small. Their times are
+  compared with that of a protocol in which everybody sends one message. If people send several
+  messages, they are also compared with NumPy's `repeat`, which writes the same number of messages
+  and draws nothing.
 - *randomize and tally shuffle.split-and-mix*: all steps from values to the tally, compared with the
   time to draw the same number of random words.
-- *calibrate*: the search for the parameters that meet a budget, compared with a time limit.
+- *calibrate*: the search for the parameters that meet a budget, compared with a time limit. With
+  `max_slots`, it searches for the best noise that fits into bundles of this size. With
+  `minimize=slots`, it also searches for the smallest bundles. Results of these searches are kept in
+  memory, and none was kept before the search.
 - *plan*: the whole run of a Python program that plans all protocols for a task, compared with a
   time limit. "Cold" starts with an empty cache on disk, and "warm" finds the same plan in the
   cache.
+- *plan a survey* and *run a survey*: the whole command `headcount survey plan` or `headcount survey
+  run`, with an empty cache, for a survey of 12 questions of all kinds. A plan is for 2,000 people.
+  With `--margin`, the plan also searches for the smallest ε and the smallest crowd for this margin,
+  and there is no limit. A run reads a file with a row for each person.
 - *simulate*: a tally that is drawn without making messages, compared with a tally of messages.
 - *durable responses*: sealed responses of 8 messages over real HTTP, each answered with 201 when it
   is on the disk. The peer is a bare Starlette application on the same server. It writes the same
@@ -72,13 +86,13 @@ include the price of both. Whatever Headcount is compared with is called the pee
   speed of the cipher.
 
 Everything ran in one process on one thread, except that comparisons on files and of the collection
-service used all cores. Most
-times are the best of several calls, which alternated with those of the peer. The first call was not
-counted. Some times are those of a single call: calibrations, plans with an empty cache, the
-messages in *simulate*, and separate calls for each person. "Times faster" is the peer's time, or
-the limit, divided by Headcount's time or memory. "Wanted" is the target for this ratio, and – means
-that there is none. Lines were measured at different times, and other programs may have slowed down
-both sides. So compare the ratios, not the times of different lines.
+service used all cores. Most times are the best of several calls, which alternated with those of the
+peer. The first call was not counted. Some times are those of a single call: calibrations, plans
+with an empty cache, surveys, the messages in *simulate*, and separate calls for each person. "Times
+faster" is the peer's time, or the limit, divided by Headcount's time or memory. "Wanted" is the
+target for this ratio, and – means that there is none. Lines were measured at different times, and
+other programs may have slowed down both sides. So compare the ratios, not the times of different
+lines.
 """
 
 

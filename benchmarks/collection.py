@@ -225,11 +225,8 @@ def _close_to_result(
     subject = f"last of {people:,} responses of 8 questions to results"
     yield Comparison(subject, duration(seconds), "3 minutes", "180 s", 180 / seconds, "≥ 1")
     for role, used in zip(("shuffler", "analyzer"), most, strict=True):
-        mebibytes = used / 2**20
-        yield Comparison(
-            f"memory of the {role}, {people:,} responses of 8 questions",
-            f"{mebibytes:.0f} MiB", "1.5 GiB", "1536 MiB", 1536 / mebibytes, "≥ 1",
-        )  # fmt: skip
+        subject = f"the {role}, {people:,} responses of 8 questions"
+        yield Comparison.of_memory(subject, used, 1.5)
 
 
 @contextmanager

@@ -20,6 +20,15 @@ class Comparison:
     ) -> "Comparison":
         return cls(subject, duration(ours), peer, duration(theirs), theirs / ours, wanted)
 
+    @classmethod
+    def of_memory(cls, subject: str, used: float, gibibytes: float) -> "Comparison":
+        """The peak memory in bytes, compared with a limit."""
+        ours, most = used / 2**20, 1024 * gibibytes
+        return cls(
+            f"memory of {subject}", f"{ours:.0f} MiB", f"{gibibytes:g} GiB", f"{most:.0f} MiB",
+            most / ours, "≥ 1",
+        )  # fmt: skip
+
 
 def duration(time: float) -> str:
     return f"{time:.3g} s" if time >= 1 else f"{time * 1000:.3g} ms"

@@ -1,10 +1,6 @@
 """The comparisons with peers. Each function yields lines of the table."""
 
 import math
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -14,8 +10,20 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 import headcount as hc
-from benchmarks import collection, oracles, pages, peers, real_data, tables
+from benchmarks import (
+    bundles,
+    collection,
+    distributions,
+    large,
+    oracles,
+    pages,
+    peers,
+    real_data,
+    surveys,
+    tables,
+)
 from benchmarks.comparison import Comparison
+from benchmarks.processes import program
 from benchmarks.stopwatch import race, seconds
 from headcount.randomness.draws import bernoulli
 from headcount.randomness.totals import table
@@ -143,14 +151,8 @@ def plans() -> Iterator[Comparison]:
         "density": "Density(0, 1)",
     }
     for task, noun in tasks.items():
-        program = (
-            f"import headcount as hc; hc.plan(hc.{noun}, hc.Budget(1, 1e-6), hc.Crowd(100_000))"
-        )
-        with tempfile.TemporaryDirectory() as folder:
-            environment = {**os.environ, "HEADCOUNT_CACHE": folder}
-            environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has bytecode
-            command = [sys.executable, "-c", program]
-            ask = partial(subprocess.run, command, check=True, env=environment)
+        line = f"import headcount as hc; hc.plan(hc.{noun}, hc.Budget(1, 1e-6), hc.Crowd(100_000))"
+        with program("-c", line) as ask:
             cold = seconds(ask)
             warm = min(seconds(ask) for _ in range(5))
         yield Comparison.of_times(f"plan a {task}, cold", cold, "time allowed", 10.0, "≥ 1")
@@ -224,11 +226,17 @@ SECTIONS: dict[str, Callable[[], Iterator[Comparison]]] = {
     "folders": real_data.folders,
     "curator": real_data.curator_noise,
     "start": real_data.command_line,
-    "large": real_data.memory,
+    "trees": distributions.trees,
+    "large": large.large_reals,
+    "large-tables": large.large_tables,
     "noise": sparse_noise,
+    "bundles": bundles.bundles,
     "shares": shares,
     "calibrations": calibrations,
+    "slots": bundles.slot_searches,
     "plans": plans,
+    "distribution-plans": distributions.distribution_plans,
+    "surveys": surveys.surveys,
     "simulations": simulations,
     "keystream": keystream,
     "collection": collection.collection,

@@ -6,18 +6,16 @@ The libraries make a call for each person. They are timed on the data of some of
 takes a few seconds, and their time is scaled up. Headcount is timed on the data of all people.
 """
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import headcount as hc
 from benchmarks.comparison import Comparison
+from benchmarks.processes import in_new_process, peak
 from benchmarks.stopwatch import race, seconds
 
 _EPSILON = 1.0
@@ -156,15 +154,9 @@ def _enough(time: float) -> int:
 def memory_comparisons() -> Iterator[Comparison]:
     """The peak memory of a process with ten million people, compared with 2 GiB."""
     for how in ("run", "all messages at once"):
-        code = f"from benchmarks.oracles import most_memory; print(most_memory({how!r}))"
-        found = subprocess.run(
-            [sys.executable, "-c", code], check=True, capture_output=True, text=True
-        )
-        mebibytes = int(found.stdout) / 2**20
-        subject = f"memory of local.unary-optimized, d = 128, 10⁷ people, {how}"
-        yield Comparison(
-            subject, f"{mebibytes:.0f} MiB", "2 GiB", "2048 MiB", 2048 / mebibytes, "≥ 1"
-        )
+        used = in_new_process(most_memory, how)
+        subject = f"local.unary-optimized, d = 128, 10⁷ people, {how}"
+        yield Comparison.of_memory(subject, used, 2)
 
 
 def most_memory(how: str) -> int:
@@ -177,6 +169,4 @@ def most_memory(how: str) -> int:
         hc.run(protocol, values)
     else:
         protocol.tally(protocol.randomize(values, hc.SecureSource()))
-    # For a forked process, the system may report the peak of its parent.
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    return peak()

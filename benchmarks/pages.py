@@ -11,15 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import headcount as hc
 from benchmarks.comparison import Comparison
+from benchmarks.surveys import campus
 from headcount.collect.document import Addresses, Document
 from headcount.collect.keys import PublicKey
 from headcount.collect.page_files import FOLDER
 from headcount.collect.pair import Pair
 from headcount.core.budget import Trust
-from headcount.survey.questions import Choice, Number, Scale, Several, YesNo
-from headcount.survey.survey import Survey
 
 _VISITS = 10
 _PATIENCE = 60_000  # milliseconds
@@ -77,29 +75,7 @@ def pages() -> Iterator[Comparison]:
 
 def _survey(key: PublicKey, places: Addresses) -> Document:
     """Twelve questions, with every kind. People add the noise."""
-    several = ("cannabis", "stimulants", "opioids", "other")
-    survey = Survey(
-        (
-            Choice("sex", "What is your sex?", choices=("female", "male", "other")),
-            YesNo("smoke", "Do you smoke?"),
-            YesNo("drive", "Did you drive after drinking last month?"),
-            YesNo("sick", "Were you sick last month?"),
-            YesNo("work", "Do you work?"),
-            YesNo("help", "Would you know where to find help?"),
-            YesNo("harassed", "Were you harassed on the campus last year?", optional=True),
-            Choice("commute", "How do you come?", choices=("on foot", "bicycle", "bus", "car")),
-            Several("drugs", "Which of these did you take last year?", choices=several, at_most=3),
-            Scale("sleep", "How well do you sleep?", low=1, high=5),
-            Scale("stress", "How stressed were you last week?", low=1, high=5),
-            Number("partners", "How many partners did you have last year?",
-                   low=0, high=50, whole=True, want=("mean", "quantiles"), optional=True),
-        ),
-        hc.Budget(2, 1e-8),
-        Trust.SHUFFLE,
-        2000,
-        title="A made-up campus",
-    )  # fmt: skip
-    return Document.of(survey, key, places)
+    return Document.of(campus(Trust.SHUFFLE), key, places)
 
 
 def _visits(survey: Document) -> Iterator[tuple[float, float, float]]:

@@ -3,7 +3,6 @@
 The peer is DuckDB, which answers a plain question about the same files.
 """
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -17,39 +16,43 @@ import numpy as np
 
 import headcount as hc
 from benchmarks.comparison import Comparison
+from benchmarks.processes import in_new_process
 from benchmarks.stopwatch import race, seconds
+from benchmarks.writing import write_persons, write_reals
 from headcount.randomness.discrete_laplace import discrete_laplace
 
 _ROWS = 2 * 10**7
 _PERSONS = 6_700_000
 _HIVE_ROWS, _GROUP = 5 * 10**6, 217  # the rows of a folder, and those of each row group
-_MANY = 10**8
 _BUDGET = hc.Budget(1.0, 1e-6)
-_MEAN, _DENSITY = hc.Mean(0, 120), hc.Density(0, 120)
+MEAN, SUM, DENSITY = hc.Mean(0, 120), hc.Sum(0, 120), hc.Density(0, 120)
 # The task, the trust model, and the maximum ratio of the time to that of the plain answer.
 _REALS = (
-    (_MEAN, "central", 3),
-    (_MEAN, "shuffle", 12),
-    (_MEAN, "local", 8),
-    (_DENSITY, "central", 3),
-    (_DENSITY, "shuffle", 3),
-    (_DENSITY, "local", 12),
+    (MEAN, "central", 3),
+    (MEAN, "shuffle", 12),
+    (MEAN, "local", 8),
+    (SUM, "central", 3),
+    (SUM, "shuffle", 12),
+    (SUM, "local", 8),
+    (DENSITY, "central", 3),
+    (DENSITY, "shuffle", 3),
+    (DENSITY, "local", 12),
 )
 
 
 def reals() -> Iterator[Comparison]:
-    """Means and densities of real numbers, compared with a plain mean."""
+    """Means, sums and densities of real numbers, compared with a plain mean."""
     with tempfile.TemporaryDirectory() as folder:
-        file = _write_reals(Path(folder), _ROWS)
-        ours = [partial(_answer, file, task, trust) for task, trust, _ in _REALS]
+        file = write_reals(Path(folder), _ROWS)
+        ours = [partial(answer, file, task, trust) for task, trust, _ in _REALS]
         *times, plain = race(*ours, partial(_plain, f"SELECT avg(value) FROM '{file}'"), rounds=5)
         for (task, trust, most), time in zip(_REALS, times, strict=True):
             subject = f"{task.name} of {_ROWS:.0e} real numbers in Parquet, {trust}"
             yield Comparison.of_times(subject, time, "avg in duckdb", plain, f"≥ 1/{most}")
-        first = _in_new_process("first_plain", str(file))
+        first = in_new_process(first_plain, str(file))
         for trust in ("central", "shuffle", "local"):
             subject = f"mean of {_ROWS:.0e} real numbers in Parquet, {trust}, first call"
-            time = _in_new_process("first_mean", str(file), trust)
+            time = in_new_process(first_mean, str(file), trust)
             yield Comparison.of_times(subject, time, "avg in duckdb, first call", first, "–")
 
 
@@ -57,9 +60,9 @@ def persons() -> Iterator[Comparison]:
     """One row of each person, compared with a count of distinct persons."""
     with tempfile.TemporaryDirectory() as folder:
         for kind, most in (("whole numbers", 4), ("text", 8)):
-            file = _write_persons(Path(folder), kind, _ROWS, _PERSONS)
+            file = write_persons(Path(folder), kind, _ROWS, _PERSONS)
             query = f"SELECT count(DISTINCT person) FROM '{file}'"
-            ours = partial(_answer, file, hc.Count(), "central", person="person")
+            ours = partial(answer, file, hc.Count(), "central", person="person")
             time, plain = race(ours, partial(_plain, query), rounds=3)
             subject = f"count of {_PERSONS:.1e} persons in {_ROWS:.0e} rows, named by {kind}"
             peer = "count distinct in duckdb"
@@ -72,7 +75,7 @@ def folders() -> Iterator[Comparison]:
         _write_folder(Path(folder))
         query = f"SELECT sum(value) FROM '{folder}/*/*.parquet'"
         cases: list[tuple[str, dict[str, Any]]] = [("", {}), (", by group", {"group": "region"})]
-        ours = [partial(_answer, folder, hc.Count(), "central", **how) for _, how in cases]
+        ours = [partial(answer, folder, hc.Count(), "central", **how) for _, how in cases]
         *times, plain = race(*ours, partial(_plain, query), rounds=3)
         for (more, _), time in zip(cases, times, strict=True):
             subject = f"count of {_HIVE_ROWS:.0e} rows in row groups of {_GROUP}{more}"
@@ -117,28 +120,6 @@ def command_line() -> Iterator[Comparison]:
         yield Comparison.of_times(subject, time, "time allowed", 0.4, "≥ 1")
 
 
-def memory() -> Iterator[Comparison]:
-    """The peak memory of processes that answer large questions."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = _write_reals(Path(folder), _MANY)
-        for number, (task, trust, _) in enumerate(_REALS):
-            used = _in_new_process("memory_of_reals", str(file), number)
-            yield _memory(f"{task.name} of {_MANY:.0e} real numbers, {trust}", used, 1)
-        file.unlink()
-        named = _write_persons(Path(folder), "text", 10**7, 0)
-        used = _in_new_process("memory_of_persons", str(named))
-        yield _memory("count of 10⁷ persons, named by text", used, 2)
-        used = _in_new_process("memory_of_buckets")
-        yield _memory("local histogram of 10⁶ buckets, 2,000 people", used, 1)
-
-
-def _memory(subject: str, used: float, most: int) -> Comparison:
-    mebibytes = used / 2**20
-    ours, theirs = f"{mebibytes:.0f} MiB", f"{1024 * most} MiB"
-    ratio = 1024 * most / mebibytes
-    return Comparison(f"memory of a {subject}", ours, f"{most} GiB", theirs, ratio, "≥ 1")
-
-
 # What runs in a process of its own ------------------------------------------------------------
 
 
@@ -147,75 +128,22 @@ def first_plain(file: str) -> float:
 
 
 def first_mean(file: str, trust: str) -> float:
-    return seconds(partial(_answer, Path(file), _MEAN, trust))
-
-
-def memory_of_reals(file: str, number: int) -> int:
-    task, trust, _ = _REALS[number]
-    _answer(Path(file), task, trust)
-    return _peak()
-
-
-def memory_of_persons(file: str) -> int:
-    _answer(Path(file), hc.Count(), "central", person="person")
-    return _peak()
-
-
-def memory_of_buckets() -> int:
-    _answer({"value": np.arange(2000)}, hc.Histogram(10**6), "local")
-    return _peak()
-
-
-def _in_new_process(function: str, *arguments: str | int) -> float:
-    called = f"{function}({', '.join(map(repr, arguments))})"
-    code = f"from benchmarks.real_data import {function}; print({called})"
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return float(json.loads(found.stdout))
-
-
-def _peak() -> int:
-    """The peak memory of this process in bytes."""
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    return seconds(partial(answer, Path(file), MEAN, trust))
 
 
 # Questions and files --------------------------------------------------------------------------
 
 
-def _answer(data: Any, task: hc.Task, trust: str, **settings: Any) -> object:
-    return hc.estimate(data, task, column="value", budget=_BUDGET, trust=trust, **settings)
+def answer(
+    data: Any, task: hc.Task, trust: str, column: str | list[str] = "value", **settings: Any
+) -> object:
+    return hc.estimate(data, task, column=column, budget=_BUDGET, trust=trust, **settings)
 
 
 def _plain(query: str) -> object:
     import duckdb
 
     return duckdb.connect().sql(query).fetchall()
-
-
-def _write_reals(folder: Path, rows: int) -> Path:
-    import pyarrow
-    from pyarrow import parquet
-
-    random, file, part = np.random.default_rng(1), folder / "reals.parquet", 10**7
-    with parquet.ParquetWriter(file, pyarrow.schema({"value": pyarrow.float64()})) as writer:
-        for start in range(0, rows, part):
-            values = 120 * random.random(min(part, rows - start))
-            writer.write_table(pyarrow.table({"value": values}))
-    return file
-
-
-def _write_persons(folder: Path, kind: str, rows: int, persons: int) -> Path:
-    """Rows of random persons. If `persons` is 0, every row is another person."""
-    import pyarrow
-    from pyarrow import parquet
-
-    random, file = np.random.default_rng(1), folder / "persons.parquet"
-    names = pyarrow.array(random.integers(0, persons, rows) if persons else np.arange(rows))
-    if kind == "text":
-        names = names.cast(pyarrow.string())
-    table = pyarrow.table({"person": names, "value": random.integers(0, 2, rows)})
-    parquet.write_table(table, file)
-    return file
 
 
 def _write_folder(folder: Path) -> None:

@@ -1,21 +1,17 @@
 """Private answers about a large file, compared with plain answers from two query engines."""
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 import headcount as hc
 from benchmarks.comparison import Comparison
+from benchmarks.processes import in_new_process, peak
 from benchmarks.stopwatch import race
+from benchmarks.writing import write_whole
 
 _ROWS = 10**8
-_PART = 10**7  # the number of rows that are written at a time
 _BUCKETS = 100
 _BUDGET = hc.Budget(1.0, 1e-6)
 # The column, the task, the trust model, the protocol, and the maximum ratio of the time to that of
@@ -34,7 +30,11 @@ _CASES: tuple[tuple[str, hc.Task, str, str | None, float], ...] = (
 def table_comparisons(rows: int = _ROWS) -> Iterator[Comparison]:
     """The time of each case, in turn with the peers, and the peak memory of each case."""
     with tempfile.TemporaryDirectory() as folder:
-        files = {name: _write(Path(folder), name, rows) for name in ("bit", "bucket")}
+        files = {}
+        for name, values in (("bit", 2), ("bucket", _BUCKETS)):
+            place = Path(folder) / name
+            place.mkdir()
+            files[name] = write_whole(place, rows, {"value": values})
         for name, file in files.items():
             cases = [case for case in _CASES if case[0] == name]
             ours = [partial(answer, file, task, trust, how) for _, task, trust, how, _ in cases]
@@ -47,34 +47,13 @@ def table_comparisons(rows: int = _ROWS) -> Iterator[Comparison]:
                 wanted = f"≥ 1/{most:g}"
                 yield Comparison.of_times(subject, time, f"group by in {peer}", plain, wanted)
         for case, (name, task, trust, how, _) in enumerate(_CASES):
-            mebibytes = _memory(case, files[name]) / 2**20
-            yield Comparison(
-                f"memory of a {task.name} of {rows:.0e} rows of Parquet, {how or trust}",
-                f"{mebibytes:.0f} MiB",
-                "1 GiB",
-                "1024 MiB",
-                1024 / mebibytes,
-                "≥ 1",
-            )
+            used = in_new_process(most_memory, case, str(files[name]))
+            subject = f"a {task.name} of {rows:.0e} rows of Parquet, {how or trust}"
+            yield Comparison.of_memory(subject, used, 1)
 
 
 def answer(file: Path, task: hc.Task, trust: str, protocol: str | None) -> object:
     return hc.estimate(file, task, column="value", budget=_BUDGET, trust=trust, protocol=protocol)
-
-
-def _write(folder: Path, name: str, rows: int) -> Path:
-    import pyarrow
-    from pyarrow import parquet
-
-    random = np.random.default_rng(1)
-    values = 2 if name == "bit" else _BUCKETS
-    file = folder / f"{name}.parquet"
-    schema = pyarrow.schema({"value": pyarrow.int64()})
-    with parquet.ParquetWriter(file, schema) as writer:
-        for start in range(0, rows, _PART):
-            part = random.integers(0, values, min(_PART, rows - start))
-            writer.write_table(pyarrow.table({"value": part}))
-    return file
 
 
 def _by_polars(file: Path) -> object:
@@ -90,15 +69,8 @@ def _by_duckdb(file: Path) -> object:
     return duckdb.connect().sql(query).fetchall()
 
 
-def _memory(case: int, file: Path) -> int:
-    code = f"from benchmarks.tables import most_memory; print(most_memory({case}, {str(file)!r}))"
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return int(json.loads(found.stdout))
-
-
 def most_memory(case: int, file: str) -> int:
-    """The peak memory of this process in bytes, after one answer."""
+    """The peak memory of this process in bytes, after an answer."""
     _, task, trust, how, _ = _CASES[case]
     answer(Path(file), task, trust, how)
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    return peak()

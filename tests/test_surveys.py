@@ -254,7 +254,7 @@ def test_bands_hold_whoever_was_asked() -> None:
     for users in (2, 5, 24, 54, 150, 400):
         for asked in sorted({1, users // 8, users // 3, users // 2, users - 1} - {0}):
             left_out = share_left_out(asked, users)
-            law = SampledError(Silent(), 1, 0, left_out, 0, 1)
+            law = SampledError(Silent(), 1, 0, left_out, 0, 1, asked)
             for confidence in (0.6, 0.9, 0.95, 0.999):
                 [margin, same] = law.band_margins(confidence)
                 assert margin == same
@@ -262,6 +262,47 @@ def test_bands_hold_whoever_was_asked() -> None:
                 if asked == users // 2 > 50:  # a smaller margin would not do
                     chance = chance_outside(asked, users, 0.9 * float(margin))
                     assert chance > (1 - confidence) / 2
+
+
+def test_weighted_sums_hold_whoever_was_asked() -> None:
+    """With weights 0 and 1, the number of people asked who have weight 1 is hypergeometric."""
+
+    class Silent:
+        def query_margins(self, weights: Any, confidence: float) -> tuple[float, float]:
+            return 0.0, 0.0
+
+    weights, moved = np.array([0.0, 1.0, 1.0, 0.0]), np.array([-3.0, 2.0, 2.0, -3.0])
+    for users, asked in ((20, 10), (60, 12), (60, 45), (80, 40), (100, 75)):
+        law = SampledError(Silent(), 1, 0, share_left_out(asked, users), 0, 1, asked)
+        for confidence in (0.6, 0.9, 0.95, 0.999):
+            [below, above] = law.query_margins(weights, confidence)
+            assert law.query_margins(moved, confidence) == pytest.approx((5 * below, 5 * above))
+            for inside in range(users + 1):
+                outside = sum(
+                    math.comb(inside, drawn) * math.comb(users - inside, asked - drawn)
+                    for drawn in range(asked + 1)
+                    if not -below <= drawn / asked - inside / users <= above
+                )
+                assert outside <= (1 - confidence) * math.comb(users, asked)
+
+
+def test_means_and_shares_of_numbers_if_only_some_people_are_asked() -> None:
+    age = Number("age", "?", low=0, high=9, whole=True, bins=(0, 5, 9), want=("mean", "shares"))
+    sons = Number("sons", "?", low=0, high=9, whole=True, want=("mean", "quantiles"),
+                  optional=True)  # fmt: skip
+    survey = Survey((age, sons, YesNo("sick", "?")), hc.Budget(2), hc.Trust.LOCAL, 600)
+    given: dict[str, list[Any]] = {
+        "age": [at % 10 for at in range(600)],
+        "sons": [None if at % 3 == 0 else at % 7 for at in range(600)],
+        "sick": ["yes", "no"] * 300,
+    }
+    results = survey.run(given, hc.SeededSource(2))
+    assert all(one.expected < one.users for one in results.design.releases)
+    found = {(one.question.id, read.name): read for one in results.answers for read in one.readings}
+    truth = {("age", "mean"): 4.5, ("age", "0 to under 5"): 0.5}
+    truth["sons", "mean"] = float(np.mean([one for one in given["sons"] if one is not None]))
+    for key, value in truth.items():
+        assert found[key].low <= value <= found[key].high
 
 
 def test_one_ledger_entry_for_the_whole_survey(tmp_path: Any) -> None:

@@ -11,6 +11,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headcount.core.distribution import EdgeMargins
 from headcount.core.estimate import Answer, Estimate
@@ -29,7 +30,8 @@ class SampledError:
 
     `scale` turns the noise into an error of the whole crowd. `spread` is the standard deviation
     that comes from who was asked, and `left_out` is what `share_left_out` returns. `size` is the
-    length of the range, and `share` is the estimate as a share of the range.
+    length of the range, `share` is the estimate as a share of the range, and `asked` is the number
+    of people asked.
     """
 
     noise: Any  # the law of the noise
@@ -38,6 +40,7 @@ class SampledError:
     left_out: float
     share: Answer
     size: float
+    asked: int
     _known: dict[float, tuple[Answer, Answer]] = field(default_factory=dict, repr=False)
 
     @property
@@ -84,10 +87,13 @@ class SampledError:
         drawn = math.sqrt(-math.log((1 - half) / 2) / 2 * self.left_out)
         return below + drawn, above + drawn
 
-    def range_margins(self, first: int, last: int, confidence: float) -> tuple[float, float]:
-        below, above = self.noise.range_margins(first, last, confidence)
-        drawn = _deviations(confidence) * math.sqrt(0.25 * self.left_out)
-        return math.hypot(below, drawn), math.hypot(above, drawn)
+    def query_margins(self, weights: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+        """The variance of people's weights is at most a quarter of their squared range."""
+        below, above = self.noise.query_margins(weights, confidence)
+        size = float(np.ptp(weights))
+        drawn = _deviations(confidence) * size * math.sqrt(0.25 * self.left_out)
+        person = size / (2 * self.asked)  # one person shifts the sum by up to twice this
+        return math.hypot(below, drawn) + person, math.hypot(above, drawn) + person
 
     def population_margins(self, share: float, confidence: float) -> EdgeMargins:
         """Those asked are a sample of the population, too. Nothing has to be added."""
@@ -117,7 +123,7 @@ def of_crowd(estimate: Estimate, task: Task, users: int) -> Estimate:
         value=estimate.value * scale,
         users=users,
         error_law=SampledError(
-            estimate.error_law, scale, spread, left_out, share, _size(task, users)
+            estimate.error_law, scale, spread, left_out, share, _size(task, users), asked
         ),
         answer_range=task.answer_range(users),
         total=task.total(users),
