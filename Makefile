@@ -3,8 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow packages programs browser guide chromium java postgres compiler lint bench figures docs \
-	node clean
+.PHONY: help demo test test-slow packages programs browser guide chromium java postgres compiler lint bench figures \
+	docs wheel node clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -87,6 +87,9 @@ docs: .venv/docs guide ## Build the documentation into site/
 	$(BIN)/zensical build --strict --clean
 	$(BIN)/python docs/typeset.py
 
+wheel: .venv/all browser guide ## Build a wheel with all pages into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
 # The pages are built in Node. Formulas are typeset when pages are built, by KaTeX, which runs in Node.
 node:
 	@command -v npm >/dev/null || \
@@ -96,7 +99,7 @@ node:
 	"'npm'" >&2; exit 1; }
 
 clean: ## Remove everything that the targets made
-	rm -rf .venv .cache build site headcount-demo.png .*_cache .hypothesis browser/node_modules \
+	rm -rf .venv .cache build dist site headcount-demo.png .*_cache .hypothesis browser/node_modules \
 	src/headcount/collect/pages src/headcount/guide/pages browser/guide/data.json
 
 .venv/%: pyproject.toml

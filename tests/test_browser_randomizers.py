@@ -6,6 +6,7 @@ compared with the laws that the protocols state.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
@@ -20,6 +21,7 @@ from browsing import ROOT, chromium, harness_page, in_browser, in_node
 from devices import CASES, Case, drawn, edges, plain
 from headcount.collect.device import device_data
 from headcount.core.randomizer import BundleLaw
+from headcount.core.tasks.margins import Margins
 from headcount.randomness.shares import NegativeBinomialShare
 
 FILE = ROOT / "vectors" / "randomizers-1.json"
@@ -137,7 +139,23 @@ SMALL = [
     Case("local.laplace-mean", hc.Mean(0, 10), 1, (3.3,), options=(("levels", 4),)),
     Case("shuffle.correlated", hc.Count(), 1, (1,), options=(("max_slots", 16),), slow=True),
     Case("shuffle.unary-sum", hc.Mean(0, 1), 1, (0.3,), options=(("bits", 4),), slow=True),
+    Case("shuffle.correlated-histogram", hc.Histogram(3), 3, (2,), options=(("max_slots", 16),)),
+    Case("shuffle.randomized-response", hc.Count(), 1, (0, 1)),
+    Case("shuffle.k-ary", hc.Histogram(4), 1, (3,)),
+    Case("shuffle.amplified", hc.Histogram(4), 1, (0,)),
+    Case("shuffle.fixed-point-sum", hc.Mean(0, 1), 1, (0.3,)),
+    Case("shuffle.tree", hc.Distribution(0, 4, 4), 3, (2.5,), 3000),
+    Case("shuffle.tree", hc.Distribution(0, 4, 4), 1, (2.5,), options=(("noise", "shuffler"),)),
+    Case("shuffle.margins", Margins(2, 2), 3, ((1, 0),)),
+    Case("shuffle.noisy-shuffler", hc.Count(), 1, (0, 1)),
+    Case("shuffle.noisy-shuffler", hc.Mean(0, 10, whole=True), 1, (7,)),
+    Case("shuffle.noisy-shuffler", hc.Mean(0, 9), 1, (3.3,), options=(("levels_as", "digits"),)),
+    Case("shuffle.noisy-shuffler", hc.Mean(0, 9), 1, (3.3,), options=(("levels", 4),)),
+    Case("shuffle.noisy-shuffler", hc.Boxes(["a", "b", "c"], 2), 1, ([], ["b"], ["a", "c"])),
+    Case("local.unary-symmetric", hc.Histogram(5), 1, (2,)),
 ]
+# Laws that are too long to list.
+UNLISTED = {"shuffle.hashed-histogram", "shuffle.split-and-mix"}
 
 
 def sampled(page: Page, case: Case, value: Any, draws: int, **faults: str) -> dict[str, int]:
@@ -160,29 +178,59 @@ def test_chromium_follows_the_stated_law(page: Page, case: Case) -> None:
     check_law(page, case, 20_000)
 
 
+def test_every_law_that_can_be_listed_is_compared() -> None:
+    assert {case.name for case in CASES} - {case.name for case in SMALL} == UNLISTED
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SMALL, ids=str)
 def test_chromium_follows_every_stated_law(page: Page, case: Case) -> None:
     check_law(page, case, 400_000)
 
 
-def test_a_law_that_is_wrong_by_two_percent_is_rejected(page: Page) -> None:
-    case = Case("local.randomized-response", hc.Count(), 1, (1,))
-    weight = int((device_data(case.protocol) or {})["weight"])
-    law = floats(case.protocol.randomizer.law(1) or {})
-    wrong = str(weight * 102 // 100)
-    assert p_value(law, sampled(page, case, 1, 600_000)) > RARELY
-    assert p_value(law, sampled(page, case, 1, 600_000, weight=wrong)) < RARELY
+def two_percent_more(number: str) -> str:
+    exact = Fraction(number)
+    wrong = exact * Fraction(102, 100)
+    return str(int(wrong) if exact.denominator == 1 else wrong)
+
+
+@pytest.mark.parametrize(
+    ("case", "field", "draws"),
+    [
+        (Case("local.randomized-response", hc.Count(), 1, (1,)), "weight", 600_000),
+        *(
+            pytest.param(*fault, marks=pytest.mark.slow)
+            for fault in (
+                (Case("shuffle.fake-users", hc.Histogram(2), 3, (1,)), "mean", 3_000_000),
+                (Case("local.k-ary", hc.Histogram(4), 1, (3,)), "weight", 800_000),
+                (Case("local.unary-symmetric", hc.Histogram(5), 1, (2,)), "own", 400_000),
+                (Case("local.unary-symmetric", hc.Histogram(5), 1, (2,)), "other", 400_000),
+            )
+        ),
+    ],
+    ids=str,
+)
+def test_a_law_that_is_wrong_by_two_percent_is_rejected(
+    page: Page, case: Case, field: str, draws: int
+) -> None:
+    (value,) = case.values
+    law = floats(case.protocol.randomizer.law(case.task.encode([value])[0].item()) or {})
+    wrong = two_percent_more((device_data(case.protocol) or {})[field])
+    assert p_value(law, sampled(page, case, value, draws)) > RARELY
+    assert p_value(law, sampled(page, case, value, draws, **{field: wrong})) < RARELY
 
 
 @pytest.mark.slow
-def test_noise_that_is_wrong_by_two_percent_is_rejected(page: Page) -> None:
-    case = Case("shuffle.fake-users", hc.Histogram(2), 3, (1,))
-    law = floats(case.protocol.randomizer.law(1) or {})
-    mean = Fraction((device_data(case.protocol) or {})["mean"])
-    for factor, allowed in ((Fraction(1), True), (Fraction(102, 100), False)):
-        counts = sampled(page, case, 1, 3_000_000, mean=str(mean * factor))
-        assert (p_value(law, counts) > RARELY) is allowed
+def test_chromium_sends_the_stated_number_of_hashed_messages(page: Page) -> None:
+    """One message is the person's own. The number of the others is a Poisson number."""
+    case = Case("shuffle.hashed-histogram", hc.Histogram(4), 1, (3,))
+    mean = (device_data(case.protocol) or {})["mean"]
+    law = {str(1 + k): float(stats.poisson.pmf(k, float(Fraction(mean)))) for k in range(60)}
+    for given, allowed in ((mean, True), (two_percent_more(mean), False)):
+        numbers = Counter[str]()
+        for bundle, count in sampled(page, case, 3, 60_000, mean=given).items():
+            numbers[str(len(bundle.split(" ")))] += count
+        assert (p_value(law, dict(numbers)) > RARELY) is allowed
 
 
 @pytest.mark.slow

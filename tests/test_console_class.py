@@ -2,7 +2,10 @@
 
 import json
 import re
+from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -15,6 +18,7 @@ from headcount.collect.analyzer import Analyzer
 from headcount.collect.client import Respondent, opened
 from headcount.collect.store import opened as store
 from headcount.plot.collected_page import collected_page
+from respondents import choose, press, seal, thanked, to_questions
 
 PEOPLE = 20
 SURVEY = f"""\
@@ -41,16 +45,17 @@ def answered(page: Page, folder: Path, people: range) -> None:
         person.send()
 
 
-def check_looks(page: Page, *paths: str) -> None:
-    """Pages are accessible and fit, on a phone in the dark and on a large screen."""
+def check_looks(page: Page, *paths: str, signed_in: bool = True) -> None:
+    """Pages are accessible and fit, on a phone and on a large screen, light and dark."""
     browser = page.context.browser
     assert browser is not None
-    for width in (375, 1280):
+    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for width, scheme in product((375, 1280), schemes):
         with phone(
             browser,
             width=width,
-            color_scheme="dark" if width == 375 else "light",
-            storage_state=page.context.storage_state(),
+            color_scheme=scheme,
+            storage_state=page.context.storage_state() if signed_in else None,
             bypass_csp=True,  # otherwise axe could not be loaded
         ) as device:
             shown = device.new_page()
@@ -117,8 +122,45 @@ def test_a_class_answers_and_sees_the_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_thirty_browsers_answer_at_once(tmp_path: Path) -> None:
+    """All devices have the page open before the first of them sends."""
+    many = 30
+    text = SURVEY.replace(f"least_people = {PEOPLE}", f"least_people = {many}")
+    (tmp_path / "nerves.toml").write_text(text)
+    with (
+        chromium() as browser,
+        console("--class", str(tmp_path / "nerves.toml")) as address,
+        ExitStack() as devices,
+    ):
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.goto(address)
+        link = page.locator("main a").first.inner_text()
+        pages = []
+        for number in range(many):
+            pages.append(devices.enter_context(phone(browser)).new_page())
+            pages[-1].goto(link)
+            to_questions(pages[-1])
+            choose(pages[-1], {1: "No" if number % 5 == 0 else "Yes"})
+            seal(pages[-1])
+        expect(page.get_by_text("0 responses", exact=True)).to_be_visible()
+        for one in pages:
+            press(one, "Send")
+        for one in pages:
+            thanked(one)
+        expect(page.get_by_text(f"{many} responses", exact=True)).to_be_visible()
+        page.get_by_role("button", name="Close and show the result").click()
+        expect(page.get_by_text("What was promised")).to_be_visible()
+        pair = tmp_path / "nerves.rounds" / "1"
+        found = Analyzer(store(str(pair / "analyzer" / "analyzer.db")), None)
+        results = found.results(found.surveys()[0])
+        assert results["people"] == many
+        assert results["questions"]["nervous"]["value"] == pytest.approx(many * 4 / 5)
+
+
+@pytest.mark.slow
 def test_an_open_round_goes_on_after_the_console_was_stopped(tmp_path: Path) -> None:
-    (tmp_path / "nerves.toml").write_text(SURVEY)
+    for name in ("nerves", "draft"):
+        (tmp_path / f"{name}.toml").write_text(SURVEY)
     with chromium() as browser:
         for part in (range(5), range(5, PEOPLE)):
             with console("--class", str(tmp_path / "nerves.toml")) as address:
@@ -129,7 +171,8 @@ def test_an_open_round_goes_on_after_the_console_was_stopped(tmp_path: Path) -> 
                 expect(page.get_by_text(f"{part.stop} responses", exact=True)).to_be_visible()
                 if part.stop < PEOPLE:
                     paths = ("/", "/new", "/form", "/surveys/nerves", "/surveys/nerves/plan")
-                    check_looks(page, *paths)
+                    check_looks(page, *paths, "/surveys/draft/edit", "/surveys/draft")
+                    check_looks(page, "/", signed_in=False)
                 else:
                     page.get_by_role("button", name="Close and show the result").click()
                     expect(page.get_by_text("What was promised")).to_be_visible()

@@ -255,7 +255,8 @@ def test_delta_is_explained_truly_everywhere() -> None:
         helps = [option.help for option in command.params if option.name == "delta"]
         assert all(true in text for text in helps), command.name
     stated = "multiplies the probability of any event by at most e^ε, and then adds at most δ"
-    for page in ("README.md", "SECURITY.md", "docs/quickstart.md"):
+    respondents = "browser/pages/texts/en.ts"
+    for page in ("README.md", "SECURITY.md", "docs/quickstart.md", respondents):
         assert stated in " ".join((ROOT / page).read_text().split()), page
 
 

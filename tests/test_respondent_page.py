@@ -9,14 +9,15 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, Route, expect
 
-from asked import DRINK, DRUGS, LOCAL, PARTNERS, PLACES, SEX, SHUFFLED, SLEEP, SMOKE
+from asked import DRINK, DRUGS, LOCAL, PARTNERS, PLACES, SEX, SHUFFLED, SLEEP, SMOKE, document
 from browsing import check_view, phone
-from collection import Service
+from collection import Service, shuffler
 from headcount.collect.page_files import FOLDER as PAGES
 from headcount.collect.page_files import export_page
 from headcount.survey.words import Odds
@@ -98,10 +99,10 @@ def to_sealed(page: Page) -> None:
 # Answering ------------------------------------------------------------------------------------
 
 
-def requests(page: Page) -> list[str]:
-    """The addresses that the page asks for from now on."""
+def requests(place: Page | BrowserContext) -> list[str]:
+    """The addresses that a page, or any page of a device, asks for from now on."""
     found: list[str] = []
-    page.on("request", lambda request: found.append(request.url))
+    place.on("request", lambda request: found.append(request.url))
     return found
 
 
@@ -118,8 +119,9 @@ def posts(page: Page) -> list[bytes]:
 
 
 def test_a_person_answers_once(device: BrowserContext, running: Service) -> None:
+    asked = requests(device)
     page, survey = opened(device, running), running.survey
-    asked, bodies = requests(page), posts(page)
+    bodies = posts(page)
     before = stored_responses(running)
     to_sealed(page)
     assert not bodies
@@ -137,10 +139,62 @@ def test_a_person_answers_once(device: BrowserContext, running: Service) -> None
     assert len(set(bodies)) == 1
     assert stored_responses(running) == before + 1
     assert remembered(page) == [{**kept, "sealed": None, "accepted": True}]
-    assert {url.split("/")[2] for url in asked} <= {survey.addresses.shuffler.split("/")[2]}
     again = opened(device, running)
     expect(again.get_by_role("heading", name="You have already answered")).to_be_visible()
     assert not again.get_by_role("button", name="Begin").count()
+    assert asked[0] == page.url
+    assert {urlsplit(url)[:2] for url in asked} == {urlsplit(survey.addresses.shuffler)[:2]}
+
+
+@pytest.mark.slow
+def test_a_device_says_what_it_has_spent_before(device: BrowserContext, running: Service) -> None:
+    """Surveys of one shuffler are charged to the device that answers them, and ε adds up."""
+    survey, page = running.survey, device.new_page()
+    said = page.get_by_text(re.compile("This device has answered .*"))
+
+    def spend(epsilon: float) -> None:
+        privacy = {**LOCAL, "epsilon": epsilon}
+        other = document(privacy, [SMOKE], survey.key, survey.addresses)
+        shuffler(running.folder).register(other)
+        page.goto(f"{running.url}/surveys/{other.digest}/")
+        expect(page.get_by_role("button", name="Begin")).to_be_visible()
+        before.append(said.all_inner_texts())
+        to_questions(page)
+        choose(page, {1: "Yes"})
+        seal(page)
+        press(page, "Send")
+        thanked(page)
+
+    before: list[list[str]] = []
+    spend(2)
+    spend(0.5)
+    page.goto(address(running))
+    expect(said).to_be_visible()
+    adds_up = "What surveys reveal about you adds up."
+    assert [*before, said.all_inner_texts()] == [
+        [],
+        [f"This device has answered 1 other survey here, with ε = 2. {adds_up}"],
+        [f"This device has answered 2 other surveys here, with ε = 2.5 altogether. {adds_up}"],
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("locale", "details", "meaning"),
+    [
+        ("en-US", "Technical details", "multiplies the probability of any event by at most e^ε, and "
+         "then adds at most δ."),
+        ("de-AT", "Technische Einzelheiten", "so wird die Wahrscheinlichkeit jedes Ereignisses mit "
+         "höchstens e^ε multipliziert, und dann kommt höchstens δ hinzu."),
+    ],
+)  # fmt: skip
+def test_the_page_says_what_delta_means(
+    browser: Browser, running: Service, locale: str, details: str, meaning: str
+) -> None:
+    with phone(browser, locale=locale) as device:
+        page = opened(device, running)
+        page.get_by_text(details).click()
+        expect(page.get_by_text(meaning)).to_be_visible()
 
 
 def test_nothing_is_stored_before_consent(device: BrowserContext, running: Service) -> None:

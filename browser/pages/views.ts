@@ -155,6 +155,7 @@ function details({ survey, texts, number, bound }: Context): HTMLElement {
       [survey.trust === "local" ? texts.sees.collector : told.shuffler, survey.shuffler],
       ...(survey.trust === "local" ? [] : [[told.analyzer, survey.analyzer] as const]),
     ]),
+    h("p", {}, told.meaning),
     h("h3", {}, told.checked),
     h("p", {}, told.checks),
     survey.trust === "shuffle" && h("p", {}, told.notChecked),

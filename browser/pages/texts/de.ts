@@ -54,7 +54,9 @@ export const german: Texts = {
     title: "Technische Einzelheiten",
     digest: "Name der Umfrage (SHA-256)",
     epsilon: "ε, für alle Ihre Antworten zusammen",
-    delta: "δ",
+    delta: "δ, für alle Ihre Antworten zusammen",
+    meaning:
+      "Werden alle Ihre Antworten durch andere ersetzt, so wird die Wahrscheinlichkeit jedes Ereignisses mit höchstens e^ε multipliziert, und dann kommt höchstens δ hinzu.",
     waves: "Das Versprechen gilt für so viele Befragungen",
     people: "Nichts wird ausgewertet unter",
     peopleCount: people,

@@ -55,7 +55,9 @@ export const english = {
     title: "Technical details",
     digest: "Name of the survey (SHA-256)",
     epsilon: "ε, for everything you say together",
-    delta: "δ",
+    delta: "δ, for everything you say together",
+    meaning:
+      "Replacing all of your answers by others multiplies the probability of any event by at most e^ε, and then adds at most δ.",
     waves: "The promise covers this many rounds of questions",
     people: "Nothing is analyzed below",
     peopleCount: people,

@@ -1,6 +1,8 @@
 """`headcount console`: the researcher's pages."""
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
@@ -16,6 +18,16 @@ if TYPE_CHECKING:
     from headcount.console.surveys import Folder
 
 _HERE = ("127.0.0.1", "::1", "localhost")
+ShufflerAddress = Annotated[
+    str | None,
+    typer.Option(
+        help="Address at which people's devices reach the shuffler, such as "
+        "https://survey.example. A proxy with TLS must pass requests on to --shuffler-port."
+    ),
+]
+ShufflerPort = Annotated[
+    int | None, typer.Option(help="Port of the shuffler. [default: any, or 8401 with --address]")
+]
 
 
 def console(
@@ -44,32 +56,19 @@ def console(
             "random token that works once, in the address that is printed]"
         ),
     ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="Address at which people's devices reach the shuffler, such as "
-            "https://survey.example. A proxy with TLS must pass requests on to --shuffler-port."
-        ),
-    ] = None,
-    shuffler_port: Annotated[
-        int | None,
-        typer.Option(help="Port of the shuffler. [default: any, or 8401 with --address]"),
-    ] = None,
+    address: ShufflerAddress = None,
+    shuffler_port: ShufflerPort = None,
 ) -> None:
     """Plan, open, watch and close surveys in a browser, and read their results.
 
     The pages are for this machine only, unless --host says otherwise. The shuffler and the analyzer
     of a survey run on this machine too. So people have to trust whoever runs it.
     """
-    try:
+    with console_packages("the console"):
         from headcount.collect.page_files import page_file
         from headcount.collect.server import serve
         from headcount.console.app import ConsoleSettings, console_app
         from headcount.console.surveys import Folder
-    except ImportError as missing:
-        raise MissingPackage(
-            f"the console needs the package {missing.name}", hint="pip install 'headcount[service]'"
-        ) from None
     page_file("respond.css")  # without the page for browsers, nobody could answer
     given, host = token_in(token_file), host or _HERE[0]
     if host not in _HERE and given is None:
@@ -85,11 +84,8 @@ def console(
     token = given or secrets.token_urlsafe(24)
     settings = ConsoleSettings(host=host, port=port)
     place = folder or (Path() if in_class is None else in_class.parent)
-    surveys = Folder(
-        place,
-        address=None if address is None else address.rstrip("/"),
-        shuffler_port=shuffler_port or (8401 if address else None),
-    )
+    reached_at, shuffler_port = shuffler_place(address, shuffler_port)
+    surveys = Folder(place, address=reached_at, shuffler_port=shuffler_port)
     try:
         target = "/" if in_class is None else _class_page(surveys, in_class)
         with messages.status("starting the services of open surveys"):
@@ -103,6 +99,26 @@ def console(
         )
     finally:
         surveys.stop()
+
+
+@contextmanager
+def console_packages(what: str) -> Iterator[None]:
+    """Name a package that cannot be imported in this block, and how to install it."""
+    try:
+        yield
+    except ImportError as missing:
+        raise MissingPackage(
+            f"{what} needs the package {missing.name}", hint="pip install 'headcount[service]'"
+        ) from None
+
+
+def shuffler_place(address: str | None, port: int | None) -> tuple[str | None, int | None]:
+    """The address and the port of a shuffler, from the options for them. With an address, the port
+    is known beforehand, since a proxy must know it.
+    """
+    if address is None:
+        return None, port
+    return address.rstrip("/"), port or 8401
 
 
 def _class_page(surveys: "Folder", path: Path) -> str:

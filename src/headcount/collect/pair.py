@@ -70,15 +70,14 @@ class Pair:
         """The document of the survey."""
         return Document.load(self.path)
 
-    def start(self, *, close_with: int | None = None) -> None:
+    def start(self) -> None:
         """Start both processes, and wait until they answer."""
         ports = json.loads(self.ports_path.read_text())
-        closing = [] if close_with is None else ["--close-with", str(close_with)]
         self._run("analyzer", "serve", str(self.analyzer), "--survey", str(self.path),
                   "--port", str(ports["analyzer"]))  # fmt: skip
         self._run("shuffler", "serve", "--survey", str(self.path),
                   "--store", str(self.shuffler_store), "--port", str(ports["shuffler"]),
-                  "--token-file", str(self.analyzer / keys.TOKEN), *closing)  # fmt: skip
+                  "--token-file", str(self.analyzer / keys.TOKEN))  # fmt: skip
         for role, port in ports.items():
             self.until(partial(results_at, f"http://127.0.0.1:{port}/readyz", ""), role)
 

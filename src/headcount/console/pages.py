@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 import segno
@@ -302,7 +303,7 @@ def collecting(stamp: str, name: str, found: Round, *, few: bool) -> str:
         *count(name, found),
         p(texts.LINK, "strong"),
         f"<p>{link(address, address)}</p>",
-        p(texts.ONLY_HERE, "note") if only_here(address) else "",
+        _only_here(address),
         "</div></section>",
         codes,
         card(
@@ -364,7 +365,7 @@ def projector(stamp: str, name: str, found: Round, *, few: bool) -> str:
         *count(name, found),
         _too_few(found) if few else "",
         form(at(name, "close"), stamp, hidden("class", "yes"), button(texts.CLASS_CLOSE)),
-        p(texts.ONLY_HERE, "note") if only_here(address) else "",
+        _only_here(address),
         _shared(found, "note"),
         f"<p>{link(at(name), texts.BACK)}</p></div>",
         kind="class",
@@ -381,6 +382,11 @@ def _shared(found: Round, kind: str) -> str:
     return p(texts.SAME_MACHINE_NOW, kind) if found.document.trust is Trust.SHUFFLE else ""
 
 
+def _only_here(address: str) -> str:
+    said = texts.ONLY_HERE.format(command="headcount console")
+    return p(said, "note") if only_here(address) else ""
+
+
 def only_here(address: str) -> bool:
     """Whether an address can be reached only from this machine."""
     return urlsplit(address).hostname in ("127.0.0.1", "::1", "localhost")
@@ -393,10 +399,21 @@ def _qr(name: str) -> str:
 def qr(address: str) -> bytes:
     """The QR code of an address, as SVG. It is black on white in dark mode, too."""
     out = io.BytesIO()
-    segno.make_qr(address, error="m").save(
+    _code(address).save(
         out, kind="svg", light="#fff", border=4, omitsize=True, svgclass=None, lineclass=None
     )
     return out.getvalue()
+
+
+def qr_text(address: str) -> str:
+    """The QR code of an address for a terminal, as white blocks on black."""
+    out = io.StringIO()
+    _code(address).terminal(out, compact=True)
+    return out.getvalue()
+
+
+def _code(address: str) -> Any:
+    return segno.make_qr(address, error="m")
 
 
 # Results --------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ COLLECTING = "People are answering"
 LINK = "Link for people who answer"
 ONLY_HERE = (
     "This link works only on this machine. Phones need an address with HTTPS: put a proxy with TLS "
-    "in front of the shuffler, and start headcount console with --address."
+    "in front of the shuffler, and start {command} with --address."
 )
 COUNT_EXACT = "{count} responses"
 COUNT_ONE = "1 response"
