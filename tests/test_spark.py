@@ -700,7 +700,7 @@ def test_the_driver_does_not_know_the_shufflers_noise(
     spark: SparkSession, home: list[pyarrow.Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(DummyShuffler, "noise", never)
-    table = {"value": [1, 0, 0] * 800, "team": np.repeat(np.arange(60), 40)}
+    table: dict[str, Any] = {"value": [1, 0, 0] * 800, "team": np.repeat(np.arange(60), 40)}
     found = hc.estimate(
         frame_of(spark, table), hc.Count(), column="value", group="team",
         budget=hc.Budget(1, 1e-6), protocol="shuffle.noisy-shuffler",
