@@ -113,8 +113,8 @@ def test_influence_of_all_slots() -> None:
     influence = protocol.influence
     assert influence.up == pytest.approx((protocol.slots - noise - 1 / cells) * cells / (cells - 1))
     assert influence.down == pytest.approx(-(noise + 1 / cells) * cells / (cells - 1))
-    if protocol.slots == 29:
-        assert influence.up == pytest.approx(29.0231, rel=5e-6)
+    assert protocol.slots == 29
+    assert influence.up == pytest.approx(29.0231, rel=5e-6)
     assert influence.down == pytest.approx(-0.00524754, rel=5e-6)
     assert influence.lost_message == pytest.approx(cells / (cells - 1))
 

@@ -45,6 +45,9 @@ FIXED_NUMBERS = [
     ("shuffle.zero-exact-histogram", HISTOGRAM, 10, -1, 162),
     ("shuffle.k-ary", HISTOGRAM, 1.03664, -0.00407075, 5.4),
     ("shuffle.amplified", HISTOGRAM, 1.03664, -0.00407075, 5.4),
+    ("shuffle.noisy-shuffler", COUNT, 1, 0, 74),
+    ("shuffle.noisy-shuffler", hc.Sum(0, 1, whole=True), 1, 0, 74),
+    ("shuffle.noisy-shuffler", HISTOGRAM, 1, 0, 41),
 ]
 
 
@@ -92,7 +95,15 @@ def test_figures_of_bundles() -> None:
     number = bins.parameters["bins"]
     # A message has (K−1)/K of its effect on one of K bins, and one more person adds 1/K.
     most = (bins.slots * (number - 1) + 1) / number
-    assert bins.influence.up == pytest.approx(number / CROWD.users * most)
+    assert (bins.slots, number) == (9, 30)
+    assert bins.influence.up == pytest.approx(number / CROWD.users * most) == 0.0262
+    # That is less than without the known number of people: K − μ/h in one bin.
+    noise = bins.parameters["noise_per_bucket"] / CROWD.honest
+    alone = number / CROWD.users * (bins.slots - noise)
+    assert alone == pytest.approx(0.0269872, rel=5e-6)
+    others, users = next(crowd_of_others(bins))
+    shift = added(bins, others, users, payload(bins, [(7,)] * 9))
+    assert shift.max() == pytest.approx(bins.influence.up, rel=1e-9)
 
 
 def test_split_and_mix_is_in_one_persons_hands() -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 import enumeration
 import headcount as hc
@@ -139,6 +141,140 @@ def divergence(
         partner = tuple(k + one - two for k, one, two in zip(z, held, other, strict=True))
         total += max(mass - factor * law.get(partner, 0), 0)
     return total
+
+
+# The best law of any count -----------------------------------------------------------------------
+
+
+def best_law(epsilon: float, delta: float) -> list[mpmath.mpf]:
+    """Slopes e^±ε throughout, and δ spent on the last two points of each side."""
+    grow, most = mpmath.exp(mpmath.mpf(epsilon)), 1 / mpmath.mpf(delta)
+
+    def mass(half: int) -> mpmath.mpf:
+        return 2 * (grow**half - 1) / (grow - 1) + grow**half
+
+    half = next(v for v in itertools.count(1) if mass(v) >= most)
+    first = (most - mass(half - 1)) / (mass(half) - mass(half - 1))
+    left = [(first * grow**k + (1 - first) * grow ** (k - 1)) / most for k in range(1, half + 1)]
+    left.insert(0, first / most)
+    return left + left[-2::-1]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "ratio"),
+    [
+        (0.1, 1e-6, 0.999334),
+        (0.5, 1e-6, 0.999854),
+        (1.0, 1e-4, 0.996918),
+        (1.0, 1e-6, 0.999933),
+        (1.0, 1e-8, 0.999999),
+        (2.0, 1e-6, 0.999974),
+        (1.0, 1e-3, 0.981514),
+        (0.1, 1e-4, 0.975044),
+    ],
+)
+def test_no_law_has_much_less_error_than_the_dummies(
+    epsilon: float, delta: float, ratio: float
+) -> None:
+    law, grow = best_law(epsilon, delta), mpmath.exp(mpmath.mpf(epsilon))
+    assert float(mpmath.fsum(law)) == pytest.approx(1, abs=1e-15)
+    excess = mpmath.fsum(max(p - grow * q, 0) for q, p in itertools.pairwise([0, *law]))
+    assert float(excess) == pytest.approx(delta, rel=1e-12)  # and the same from the other side
+    center = len(law) // 2
+    variance = mpmath.fsum((k - center) ** 2 * mass for k, mass in enumerate(law))
+    best = float(mpmath.sqrt(variance) / central(epsilon))
+    assert best == pytest.approx(ratio, abs=6e-7)
+    protocol = build(budget=hc.Budget(epsilon, delta))
+    found = protocol.standard_error() / float(central(epsilon))
+    assert best < found <= 1
+    assert protocol.parameters["dummies"] == len(law) - 1  # and no law has fewer
+
+
+def least_error(most: int, epsilon: float, delta: float, mean: float) -> tuple[float, float] | None:
+    """The least standard error of a law on {0..T} with a mean near this one, and its mean.
+
+    A linear program for a fixed center, which is then moved to the mean. Masses are in units of a
+    geometric law, since they differ by many orders of magnitude.
+    """
+    places, size = np.arange(most + 1), most + 1
+    while True:
+        units = np.exp(-epsilon * np.abs(places - mean))
+        own = np.diag(units / delta)
+        rows: list[NDArray[np.float64]] = []
+        for side, step in enumerate((1, -1)):
+            beside = np.eye(size, k=-step) * math.exp(epsilon) * units / delta
+            spent = np.zeros((size, 2 * size))
+            spent[:, side * size :][:, :size] = -np.eye(size)
+            rows.append(np.hstack([own - beside, spent]))
+        whole = np.kron(np.eye(2), np.ones(size))  # what each side spends, of 1
+        bounds = np.vstack([*rows, np.hstack([np.zeros((2, size)), whole])])
+        scales = np.concatenate([np.tile(np.maximum(units / delta, 1), 2), np.ones(2)])
+        nothing = np.zeros(2 * size)
+        found = linprog(
+            np.concatenate([(places - mean) ** 2 * units, nothing]),
+            A_ub=bounds / scales[:, None],
+            b_ub=np.concatenate([np.zeros(2 * size), np.ones(2)]),
+            A_eq=np.concatenate([units, nothing])[None],
+            b_eq=[1.0],
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        if found.status == 2:  # no law is private
+            return None
+        law = found.x[:size] * units
+        moved = float(law @ places)
+        if abs(moved - mean) < 1e-8:
+            return math.sqrt(law @ (places - moved) ** 2), moved
+        mean = moved
+
+
+def test_no_law_on_fewer_or_more_dummies_is_better() -> None:
+    """All laws on {0..T}, at ε = 1 and δ = 1e-6, by a linear program."""
+    curator = float(central(1))
+    for most in (20, 25, 26):
+        # P(Z = k) ≤ δ·e^min(k, T−k), so the whole mass would be below 1.
+        whole = mpmath.fsum(mpmath.exp(min(k, most - k)) for k in range(most + 1))
+        assert whole * mpmath.mpf("1e-6") < 1
+        assert least_error(most, 1.0, 1e-6, most / 2) is None
+    for most, ratio in ((27, 1.01687), (28, 0.999933), (29, 0.999933), (33, 0.999933)):
+        tried = [least_error(most, 1.0, 1e-6, most / 2 + off) for off in (-1.2, -0.3, 0.0, 0.8)]
+        error, mean = min(one for one in tried if one is not None)
+        assert error / curator == pytest.approx(ratio, abs=2e-6 if most == 27 else 6e-7)
+        if most == 27:  # it is lopsided
+            assert abs(mean - most / 2) > 0.4
+    fewer = least_error(18, 1.0, 1e-4, 9.0)
+    assert fewer is not None
+    assert fewer[0] / curator == pytest.approx(0.996918, abs=6e-7)
+
+
+def test_independent_dummies_for_yes_and_no_have_twice_the_error() -> None:
+    """Zeros with noise of their own are one more thing to hide: each has the rate ε/2."""
+
+    def view(rate: float) -> Any:
+        weights = [int(mass * 10**30) for mass in count_law(rate, 6)]
+        law = {k: Fraction(weight, sum(weights)) for k, weight in enumerate(weights)}
+
+        def both(held: tuple[int, ...]) -> dict[Any, Fraction]:
+            ones, zeros = sum(held), len(held) - sum(held)
+            drawn = itertools.product(law.items(), repeat=2)
+            return {(ones + y, zeros + z): p * q for (y, p), (z, q) in drawn}
+
+        return both, float(1 - (1 - law[0]) ** 2)
+
+    for rate, epsilon in ((0.5, 1.0), (1.0, 2.0)):
+        both, delta = view(rate)
+        found = hc.exact_audit(
+            both, values=[0, 1], users=2, view="central", claim=1.0, delta=delta * (1 + 1e-9)
+        )
+        assert found.refuted == (epsilon > 1)
+        assert found.epsilon == pytest.approx(epsilon, abs=1e-6)
+    law = count_law(0.5, 54)
+    variance = mpmath.fsum((k - 27) ** 2 * mass for k, mass in enumerate(law))
+    ratio = float(mpmath.sqrt(variance)) / build().standard_error()
+    assert ratio == pytest.approx(2.06, abs=5e-3)
+    # An analyzer who knows the number of people has the mean of two answers.
+    free = build(hc.Histogram(2), total="free")
+    assert free.parameters["dummies"] == 54
+    assert free.standard_error() / build().standard_error() == pytest.approx(ratio / math.sqrt(2))
 
 
 # Histogram and density ---------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """`headcount plan` and `headcount compare` as a user sees them, and plans that are run."""
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -296,6 +297,41 @@ def test_comparisons_of_many_kinds(headcount: Headcount, arguments: list[str]) -
     done = headcount("compare", *arguments)
     assert (done.status, done.err) == (0, "")
     assert headcount("compare", *arguments, "--json").status == 0
+
+
+def test_comparisons_over_slots(headcount: Headcount) -> None:
+    """A point is at the slots that a protocol uses. If it has options, some limits are refused."""
+    names = ["shuffle.noisy-shuffler", "shuffle.split-and-mix", "shuffle.zero-exact"]
+    arguments = ["compare", "count", "--over", "slots", "--values", "1,4,9", "--users", "1000"]
+    arguments += ["--protocols", ",".join(names)]
+    document = json.loads(headcount(*arguments, "--json").out)
+    assert document["axis"] == "slots"
+    series = {one["protocol"]: one for one in document["series"]}
+    places = {name: [point["at"] for point in series[name]["points"]] for name in names}
+    assert places == dict(zip(names, ([1], [9], [2]), strict=True))
+    refused = {name: list(series[name]["refused"]) for name in names}
+    assert refused == dict(zip(names, ([], ["1", "4"], []), strict=True))
+    curator = math.sqrt(2 * math.exp(-1)) / (1 - math.exp(-1))
+    for name, ratio in zip(names, (0.999971, 1.0), strict=False):
+        (point,) = series[name]["points"]
+        assert point["standard_error"] / curator == pytest.approx(ratio, abs=1e-6)
+    shown = headcount(*arguments)
+    assert (shown.status, shown.err) == (0, "")
+    assert "Standard error by slots per person: 1,000 people" in shown.out
+    assert "shuffle.split-and-mix is refused at 1: its number of slots per person is 9" in shown.out
+    pure = json.loads(headcount(*arguments, "--delta", "0", "--json").out)["series"]
+    assert [list(one["refused"]) for one in pure] == [[], ["1", "4", "9"], ["1", "4", "9"]]
+
+
+@pytest.mark.slow
+def test_more_slots_mean_smaller_errors(headcount: Headcount) -> None:
+    arguments = ["count", "--over", "slots", "--values", "5,7,9", "--users", "1000"]
+    done = headcount("compare", *arguments, "--protocols", "shuffle.correlated", "--json")
+    (one,) = json.loads(done.out)["series"]
+    curator = math.sqrt(2 * math.exp(-1)) / (1 - math.exp(-1))
+    assert [point["at"] for point in one["points"]] == [5, 7, 9]
+    for point, ratio in zip(one["points"], (1.4683, 1.17663, 1.07512), strict=True):
+        assert 1 < point["standard_error"] / curator <= 1.001 * ratio
 
 
 def run(*arguments: str, **environment: str) -> Any:

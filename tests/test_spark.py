@@ -1,9 +1,7 @@
 """Spark's frames: the same answers and laws as elsewhere, and no raw values for the driver."""
 
 import os
-import pickle
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,7 +18,6 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from scipy import stats
 
 import headcount as hc
-from conformance import small_tasks
 from headcount.core.source import Source
 from headcount.data.cleaning import cleaning
 from headcount.data.engine import Crowds, Engine
@@ -30,6 +27,7 @@ from headcount.data.sources import rows_of
 from headcount.data.spark import SparkEngine, randomized, tallied
 from headcount.data.spark.columns import payload_of
 from headcount.data.spark.frames import mapped
+from headcount.protocols.dummies import DummyShuffler
 from headcount.road.pieces import collect
 
 PARTITIONS = 3  # of a frame
@@ -278,6 +276,10 @@ def test_the_page_says_what_can_be_done(
 # What comes home ---------------------------------------------------------------------------------
 
 
+def never(*_: Any, **__: Any) -> None:
+    raise AssertionError("the driver sees rows or draws noise")
+
+
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> list[pyarrow.Table]:
     """Everything that the driver receives."""
@@ -287,9 +289,6 @@ def home(monkeypatch: pytest.MonkeyPatch) -> list[pyarrow.Table]:
     def spied(frame: ClassicFrame) -> pyarrow.Table:
         seen.append(to_arrow(frame))
         return seen[-1]
-
-    def never(frame: ClassicFrame, *_: Any, **__: Any) -> None:
-        raise AssertionError("rows are brought home")
 
     monkeypatch.setattr(ClassicFrame, "toArrow", spied)
     for name in ("collect", "toPandas", "toLocalIterator", "take", "head", "tail"):
@@ -694,6 +693,28 @@ def test_crowds_and_trusts_that_do_not_fit_store_nothing(
         randomized(frame, local, "value", missing=0)
 
 
+# The shuffler's noise ----------------------------------------------------------------------------
+
+
+def test_the_driver_does_not_know_the_shufflers_noise(
+    spark: SparkSession, home: list[pyarrow.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DummyShuffler, "noise", never)
+    table: dict[str, Any] = {"value": [1, 0, 0] * 800, "team": np.repeat(np.arange(60), 40)}
+    found = hc.estimate(
+        frame_of(spark, table), hc.Count(), column="value", group="team",
+        budget=hc.Budget(1, 1e-6), protocol="shuffle.noisy-shuffler",
+    )  # fmt: skip
+    assert isinstance(found, hc.GroupedEstimate)
+    tallies = {int(row["name"]): np.frombuffer(row["counts"], "<i8") for row in home[1].to_pylist()}
+    exact = [sum(table["value"][40 * team : 40 * team + 40]) for team in range(60)]
+    noise = np.array([tallies[team][1] - exact[team] for team in range(60)])
+    assert {int(counts.sum()) for counts in tallies.values()} == {40 + 28}
+    assert np.all((noise >= 0) & (noise <= 28))
+    assert len(set(noise.tolist())) > 1  # all are alike once in 10^20 times
+    assert [found[team].value for team in range(60)] == [tallies[t][1] - 14 for t in range(60)]
+
+
 # When tasks fail ---------------------------------------------------------------------------------
 
 
@@ -744,46 +765,6 @@ def test_work_that_fails_for_good_is_one_line(spark: SparkSession) -> None:
         with pytest.raises(hc.UnreadableData, match=line) as refused:
             hc.estimate(frame, hc.Count(), column="value", budget=hc.Budget(1))
         assert "\n" not in str(refused.value)
-
-
-# Without Spark -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[slow] if name.endswith("-sum") else [])
-        for name in hc.protocol_names()
-    ],
-)
-def test_protocols_travel_calibrated(name: str) -> None:
-    task = next(task for task in small_tasks() if name in hc.protocol_names(task))
-    protocol = some(name, task)
-    # With all that was computed.
-    _ = protocol.guarantee, protocol.curve, protocol.bundled_guarantee
-    copy = pickle.loads(pickle.dumps(protocol))
-    assert copy == protocol
-    known = set(vars(protocol)) - {"curve", "guarantee", "bundled_guarantee"}
-    assert set(vars(copy)) == known  # nothing is computed again
-    one, other = (p.randomize([0, 1] * 50, hc.SeededSource(1)).payload for p in (protocol, copy))
-    assert np.array_equal(one, other)
-    assert copy.guarantee == protocol.guarantee
-
-
-def test_seeds_travel() -> None:
-    seed = hc.SeededSource(9).part(3)
-    copy = pickle.loads(pickle.dumps(seed))
-    assert np.array_equal(seed.part(1).integers(9, np.uint64), copy.part(1).integers(9, np.uint64))
-
-
-def test_nothing_of_spark_is_loaded_before_it_is_used() -> None:
-    code = (
-        "import sys, headcount as hc; import headcount.data.spark; "
-        "hc.estimate([0, 1], hc.Count(), budget=hc.Budget(1)); "
-        "print([name for name in sys.modules if name.partition('.')[0] in ('pyspark', 'py4j')])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_a_stopped_session_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

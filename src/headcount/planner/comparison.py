@@ -281,7 +281,9 @@ def _series(
             if at not in points:  # several limits may lead to the same options
                 points[at] = _point(built, at, runs, source)
         except Infeasible as refusal:
-            refused[short(place)] = str(refusal)
+            # The only point of a protocol without options belongs to every limit.
+            everywhere = places if math.isnan(place) else [place]
+            refused |= {short(one): str(refusal) for one in everywhere}
     return Series(label, name, kind.trust, tuple(points[at] for at in sorted(points)), refused)
 
 

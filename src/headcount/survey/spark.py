@@ -7,7 +7,7 @@ each machine needs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.spark.frames import gathered, needed, seed_of, spark_errors
 from headcount.data.spark.remote_refusals import RemoteRefusal
-from headcount.data.spark.results import Batches, count_result, result_batch
+from headcount.data.spark.results import Batches, ShufflerNoise, count_result, result_batch
 from headcount.data.spark.rows import partition_source
 from headcount.randomness.sources import SeededSource
 from headcount.road.people import Group, People, Progress
@@ -187,9 +187,12 @@ class SparkRespondents(People):
             # In a single partition, a small crowd is spread more evenly over the releases.
             few = self.design.releases_each is not None and self.columns.users <= _FEW
             rows = self.columns.rows.coalesce(1) if few else self.columns.rows
-            groups = gathered(rows, step, _ALLOWED, kinds)
+            groups = gathered(rows, step, _ALLOWED, kinds, ShufflerNoise(protocols, self.seed))
         tallies = {
-            at: Tally(counts, users, *kinds[at], source.secure)
+            at: replace(
+                Tally(counts, users, *kinds[at], source.secure),
+                noises=int(protocols[at].shuffler.adds),
+            )
             for at, (users, counts) in groups.items()
         }
         everybody = self.design.releases_each is None

@@ -28,6 +28,7 @@ from headcount.data.spark.remote_refusals import (
     joint_refusal,
     refuse,
 )
+from headcount.data.spark.results import ShufflerNoise
 from headcount.data.spark.rows import EncodedChoice, RawRows, Reader
 from headcount.road.people import Group, Progress
 
@@ -122,8 +123,11 @@ class SparkCrowds(Crowds):
                     group: (one.name, one.estimator.tally_modulus) for group, one in plain.items()
                 }
                 step = TallyStep(self.reader, groups, plain, seed)
-                for group, (users, counts) in gathered(self.rows, step, allowed, kinds).items():
-                    tallies[group] = Tally(counts, users, *kinds[group], source.secure)
+                noise = ShufflerNoise(plain, seed)
+                found = gathered(self.rows, step, allowed, kinds, noise)
+                for group, (users, counts) in found.items():
+                    tally = Tally(counts, users, *kinds[group], source.secure)
+                    tallies[group] = replace(tally, noises=int(plain[group].shuffler.adds))
             for group, one in mixed.items():
                 users = self.censuses[group].users
                 sent = messages(

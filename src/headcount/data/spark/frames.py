@@ -11,7 +11,14 @@ from headcount.core.source import Source
 from headcount.data.frames import DATA
 from headcount.data.rows import check_column, require_pyarrow
 from headcount.data.spark.remote_refusals import RemoteRefusal, refuse
-from headcount.data.spark.results import RESULT_SCHEMA, Batches, SumStep, counts_of, result_rows
+from headcount.data.spark.results import (
+    RESULT_SCHEMA,
+    Batches,
+    ShufflerNoise,
+    SumStep,
+    counts_of,
+    result_rows,
+)
 from headcount.randomness.sources import SecureSource, SeededSource
 from headcount.road.people import Group
 
@@ -54,13 +61,15 @@ def gathered(
     step: Callable[[Batches], Batches],
     allowed: str,
     kinds: Mapping[Group, tuple[str, int | None]] | None = None,
+    noise: ShufflerNoise | None = None,
 ) -> dict[Group, tuple[int, Any]]:
     """The number of people and the counts of each group. Executors add up the results of all
-    partitions before the driver sees them. If an executor refuses rows, an error is raised.
+    partitions, and add the noise of shufflers, before the driver sees them. If an executor refuses
+    rows, an error is raised.
     """
     results = mapped(frame, step, RESULT_SCHEMA)
     # One task adds all results. If Spark computes a partition twice, only one result is added.
-    whole = mapped(results.repartition(1), SumStep(kinds), RESULT_SCHEMA).toArrow()
+    whole = mapped(results.repartition(1), SumStep(kinds, noise), RESULT_SCHEMA).toArrow()
     groups = {}
     for name, users, encoded, refusal in result_rows(whole):
         if refusal is not None:

@@ -1,4 +1,4 @@
-"""Two steps that an executor runs for stored messages: one makes messages, one counts them."""
+"""Steps that an executor runs for stored messages: make them, add noise, and count them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from headcount.data.encoded_rows import Numbering
 from headcount.data.piece_cutter import Cutter, pieces
 from headcount.data.spark.columns import message_column, payload_of
 from headcount.data.spark.remote_refusals import RemoteRefusal
-from headcount.data.spark.results import Batches, count_result, result_batch
+from headcount.data.spark.results import Batches, count_result, noise_source, result_batch
 from headcount.data.spark.rows import Reader, partition_source, quietly
 from headcount.randomness.sources import SeededSource
 from headcount.road.people import Group
@@ -53,6 +53,29 @@ class SendStep:
                 payload = self.protocol.alphabet.messages(admitted.payload)
                 for at in range(0, len(payload), _ROWS):
                     yield message_batch(payload[at : at + _ROWS], bits, mixed=self.mixed)
+
+
+@dataclass(frozen=True)
+class NoiseStep:
+    """Draws the noise messages of the shuffler for the group with this number. Each row also says
+    whether the noise replaces the messages of all people.
+    """
+
+    protocol: Protocol
+    users: int
+    seed: SeededSource | None
+    number: int
+
+    def __call__(self, batches: Batches) -> Batches:
+        import pyarrow
+
+        source = noise_source(self.seed, self.number)
+        for _ in batches:  # there is one
+            noise = self.protocol.shuffler.noise(self.users, source)
+            batch = message_batch(noise.messages, source, mixed=True)
+            alone = pyarrow.array(np.full(len(noise.messages), noise.alone))
+            names = [*batch.schema.names, "alone"]
+            yield pyarrow.RecordBatch.from_arrays([*batch.columns, alone], names)
 
 
 def message_batch(payload: NDArray[Any], source: Source, *, mixed: bool) -> "pyarrow.RecordBatch":

@@ -17,7 +17,7 @@ from headcount.data.several_columns import cleaning_of
 from headcount.data.spark.columns import message_type
 from headcount.data.spark.executor_steps import CensusStep
 from headcount.data.spark.frames import gathered, mapped, needed, seed_of, spark_errors, written
-from headcount.data.spark.message_steps import CountStep, SendStep, message_batch
+from headcount.data.spark.message_steps import CountStep, NoiseStep, SendStep
 from headcount.data.spark.remote_refusals import DiscreetCleaning
 from headcount.data.spark.rows import RawRows, Reader
 from headcount.randomness.sources import SecureSource, SeededSource
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MESSAGE = "message"  # the name of the only column of a table of messages
-_NOISE = 2**31  # the part of a seeded source for the shuffler's noise; no partition has this number
 
 
 def randomized(
@@ -102,8 +101,6 @@ def messages(
     """The messages of a group of `users` people, as the analyzer may see them in the protocol's
     trust model.
     """
-    import pyarrow
-
     mixed = protocol.trust is Trust.SHUFFLE
     schema = f"{MESSAGE} {message_type(protocol.alphabet)}" + ", key bigint, tie bigint" * mixed
     step = SendStep(reader, groups, group, protocol, mixed, seed)
@@ -114,12 +111,13 @@ def messages(
         return sent
     shuffler = protocol.shuffler
     if shuffler.adds:
-        # The driver draws the noise only once.
-        source = SecureSource() if seed is None else seed.part(_NOISE)
-        noise = shuffler.noise(users, source)
-        batch = message_batch(noise.messages, source, mixed=True)
-        added = rows.sparkSession.createDataFrame(pyarrow.Table.from_batches([batch]), schema)
-        sent = added if noise.alone else sent.unionByName(added)
+        # An executor draws the noise, since the driver must not know it. It is written, so that it
+        # is drawn only once.
+        task = rows.sparkSession.range(0, 1, 1, 1)
+        noise = NoiseStep(protocol, users, seed, groups.index(group))
+        added = written(mapped(task, noise, f"{schema}, alone boolean"))
+        thrown_away = added.selectExpr("coalesce(bool_or(alone), false) AS alone")
+        sent = sent.crossJoin(thrown_away).where("NOT alone").unionByName(added).drop("alone")
     if shuffler.withholds:
         copies = sent.groupBy(MESSAGE).count()
         common = copies.where(shuffler.passes(copies["count"])).select(MESSAGE)

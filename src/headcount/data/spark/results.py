@@ -14,10 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.errors import HeadcountError
+from headcount.core.protocol import Protocol, passed_on
+from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.data.engine import Census
 from headcount.data.question import Question
 from headcount.data.spark.remote_refusals import RemoteRefusal, joint_refusal
+from headcount.randomness.sources import SecureSource, SeededSource
 from headcount.road.people import Group
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 Batches: TypeAlias = "Iterator[pyarrow.RecordBatch]"
 
 RESULT_SCHEMA = "name string, users bigint, counts binary, refusal string"
+_NOISE = 2**31  # the part of a seeded source for the shuffler's noise; no partition has this number
 
 
 def result_rows(table: "pyarrow.RecordBatch | pyarrow.Table") -> Iterator[tuple[Any, ...]]:
@@ -58,15 +62,38 @@ def counts_of(encoded: bytes | None) -> NDArray[np.int64] | None:
     return None if encoded is None else np.frombuffer(encoded, "<i8").astype(np.int64)
 
 
+def noise_source(seed: SeededSource | None, number: int) -> Source:
+    """The source of the noise that the shuffler adds to the messages of the group with this number.
+    It must be called where the noise is drawn.
+    """
+    return SecureSource() if seed is None else seed.part(_NOISE).part(number)
+
+
+@dataclass(frozen=True)
+class ShufflerNoise:
+    """The noise that shufflers add to whole tallies. An executor draws it, since the guarantee is
+    for a driver that neither knows the noise nor sees a tally without noise.
+    """
+
+    protocols: Mapping[Group, Protocol]
+    seed: SeededSource | None
+
+    def added(self, group: Group, tally: Tally) -> Tally:
+        number = list(self.protocols).index(group)
+        return passed_on(self.protocols[group], tally, noise_source(self.seed, number))
+
+
 @dataclass(frozen=True)
 class SumStep:
     """Adds up the results of all partitions, so that each group has one row.
 
     The results are censuses if `kinds` is None. Otherwise they are tallies, and `kinds` has the
-    name of the protocol and the modulus of the tally for each group.
+    name of the protocol and the modulus of the tally for each group. If `noise` is given, it is
+    added to the sums.
     """
 
     kinds: Mapping[Group, tuple[str, int | None]] | None = None
+    noise: ShufflerNoise | None = None
 
     def __call__(self, batches: Batches) -> Batches:
         totals: dict[Group, Any] = {}
@@ -84,7 +111,8 @@ class SumStep:
             yield result_batch(None, None, None, refused.to_json())
             return
         for group, total in totals.items():
-            yield count_result(group, total.users, total.counts)
+            passed = total if self.noise is None else self.noise.added(group, total)
+            yield count_result(group, passed.users, passed.counts)
 
     def _result(self, group: Group, users: int, counts: NDArray[np.int64] | None) -> Census | Tally:
         if self.kinds is None or counts is None:
