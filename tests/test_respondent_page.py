@@ -182,8 +182,8 @@ def test_a_device_says_what_it_has_spent_before(device: BrowserContext, running:
 @pytest.mark.parametrize(
     ("locale", "details", "meaning"),
     [
-        ("en-US", "Technical details", "multiplies the probability of any event by at most e^ε, and "
-         "then adds at most δ."),
+        ("en-US", "Technical details", "multiplies the probability of any event by at most e^ε, "
+         "and then adds at most δ."),
         ("de-AT", "Technische Einzelheiten", "so wird die Wahrscheinlichkeit jedes Ereignisses mit "
          "höchstens e^ε multipliziert, und dann kommt höchstens δ hinzu."),
     ],
