@@ -111,7 +111,7 @@ def test_the_command_of_a_compose_file_starts_and_stops(place: Path, compose: st
     for name in ("campus.json", "token"):
         (data / name).write_bytes((place / name).read_bytes())
     (data / "analyzer").mkdir()
-    for name in ("key.json", "private.pem", "token"):
+    for name in ("key.json", "private.pem", "token", "results-token"):
         (data / "analyzer" / name).write_bytes((place / name).read_bytes())
     words = shlex.split(run.replace("/data", str(data)))
     named = re.findall(r"^ +(HEADCOUNT_\w+): ", (DEPLOY / compose).read_text(), re.M)
