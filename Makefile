@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow browser guide chromium java postgres compiler lint bench figures docs node clean
+.PHONY: help demo test test-slow browser guide wheel chromium java postgres compiler lint bench figures docs node clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -24,6 +24,9 @@ browser: browser/node_modules ## Check the client in TypeScript, and build the p
 
 guide: .venv/all browser/node_modules ## Build the guide, an interactive page
 	cd browser && npm run --silent guide
+
+wheel: browser guide ## Build a wheel with all pages into dist/, for example for the files in deploy/
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 browser/node_modules: browser/package.json | node
 	npm install --silent --no-audit --no-fund --no-package-lock --prefix browser
@@ -86,7 +89,7 @@ node:
 	"'npm'" >&2; exit 1; }
 
 clean: ## Remove everything that the targets made
-	rm -rf .venv .cache build site headcount-demo.png .*_cache .hypothesis browser/node_modules \
+	rm -rf .venv .cache build dist site headcount-demo.png .*_cache .hypothesis browser/node_modules \
 	src/headcount/collect/pages src/headcount/guide/pages browser/guide/data.json
 
 .venv/%: pyproject.toml

@@ -122,7 +122,7 @@ def test_traces_would_be_found() -> None:
 # A survey -----------------------------------------------------------------------------------------
 
 
-def check_tables(rows: Iterator[tuple[str, Any]], survey: Document, span: tuple[float, ...]) -> int:
+def check_tables(rows: Iterator[tuple[str, Any]], survey: Document, span: tuple[float, float]) -> int:
     """Check all values of all tables, and return how many there are. The survey's document is what
     it was.
     """
@@ -151,7 +151,7 @@ def values_in(place: str) -> Iterator[tuple[str, Any]]:
                 yield from ((table, value) for value in row)
 
 
-def check_survey(folder: Path, store: str, check: Callable[[tuple[float, ...]], None]) -> None:
+def check_survey(folder: Path, store: str, check: Callable[[tuple[float, float]], None]) -> None:
     """Three people answer. Traces are looked for while the survey is open, and when it has results.
     `check` looks in files.
     """
@@ -210,7 +210,7 @@ def check_survey(folder: Path, store: str, check: Callable[[tuple[float, ...]], 
 
 
 def test_no_address_agent_or_time_is_kept(tmp_path: Path) -> None:
-    def check(span: tuple[float, ...]) -> None:
+    def check(span: tuple[float, float]) -> None:
         begin, end = span
         for role in ("shuffler", "analyzer"):
             data = files_of(tmp_path, f"{role}.db*")
@@ -232,7 +232,7 @@ def test_postgresql_keeps_times_only_in_its_write_ahead_log(tmp_path: Path) -> N
             connection.execute("CREATE DATABASE collected")
         place = server.url.replace("/postgres?", "/collected?")
 
-        def check(span: tuple[float, ...]) -> None:
+        def check(span: tuple[float, float]) -> None:
             with psycopg.connect(place, autocommit=True) as connection:
                 connection.execute("CHECKPOINT")
                 ((tracked,),) = connection.execute("SHOW track_commit_timestamp").fetchall()
