@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpx
 import numpy as np
@@ -35,6 +35,7 @@ STRANGER = "2001:db8:99:42ab::7"
 AGENT = "Netscape 4.8"
 SINCE_2000 = 946_684_800  # PostgreSQL counts time from 2000
 DAY = 86_400
+Span: TypeAlias = tuple[float, float]  # when a test began, and now
 
 
 def headers(address: str = ADDRESS) -> dict[str, str]:
@@ -122,7 +123,7 @@ def test_traces_would_be_found() -> None:
 # A survey -----------------------------------------------------------------------------------------
 
 
-def check_tables(rows: Iterator[tuple[str, Any]], survey: Document, span: tuple[float, float]) -> int:
+def check_tables(rows: Iterator[tuple[str, Any]], survey: Document, span: Span) -> int:
     """Check all values of all tables, and return how many there are. The survey's document is what
     it was.
     """
@@ -151,7 +152,7 @@ def values_in(place: str) -> Iterator[tuple[str, Any]]:
                 yield from ((table, value) for value in row)
 
 
-def check_survey(folder: Path, store: str, check: Callable[[tuple[float, float]], None]) -> None:
+def check_survey(folder: Path, store: str, check: Callable[[Span], None]) -> None:
     """Three people answer. Traces are looked for while the survey is open, and when it has results.
     `check` looks in files.
     """
@@ -210,7 +211,7 @@ def check_survey(folder: Path, store: str, check: Callable[[tuple[float, float]]
 
 
 def test_no_address_agent_or_time_is_kept(tmp_path: Path) -> None:
-    def check(span: tuple[float, float]) -> None:
+    def check(span: Span) -> None:
         begin, end = span
         for role in ("shuffler", "analyzer"):
             data = files_of(tmp_path, f"{role}.db*")
@@ -232,7 +233,7 @@ def test_postgresql_keeps_times_only_in_its_write_ahead_log(tmp_path: Path) -> N
             connection.execute("CREATE DATABASE collected")
         place = server.url.replace("/postgres?", "/collected?")
 
-        def check(span: tuple[float, float]) -> None:
+        def check(span: Span) -> None:
             with psycopg.connect(place, autocommit=True) as connection:
                 connection.execute("CHECKPOINT")
                 ((tracked,),) = connection.execute("SHOW track_commit_timestamp").fetchall()
