@@ -35,6 +35,9 @@ browser: browser/node_modules ## Check the client in TypeScript, and build the p
 guide: .venv/all browser/node_modules ## Build the guide, an interactive page
 	cd browser && npm run --silent guide
 
+wheel: browser guide ## Build a wheel with all pages into dist/, for example for the files in deploy/
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
 browser/node_modules: browser/package.json | node
 	npm install --silent --no-audit --no-fund --no-package-lock --prefix browser
 	@touch $@

@@ -170,8 +170,8 @@ class _Services:
 def _started(running: ExitStack, home: Path, survey: Document, people: int) -> _Services:
     path, port = home / "survey.json", free_port()
     survey.save(path)
-    token = home / "analyzer" / "token"
-    token.write_text("a token of the benchmark\n")
+    keys.create_tokens(home / "analyzer")
+    token = home / "analyzer" / keys.TOKEN
     ports = [url.rpartition(":")[2] for url in
              (survey.addresses.shuffler, survey.addresses.analyzer)]  # fmt: skip
     command = ["-m", "headcount"]
@@ -216,7 +216,7 @@ def _close_to_result(
     """From the last response to the results, and the memory of both services."""
     start = time.perf_counter()
     url = f"{survey.addresses.analyzer}/surveys/{survey.digest}/results"
-    token = (home / "analyzer" / "token").read_text().strip()
+    token = (home / "analyzer" / keys.RESULTS_TOKEN).read_text().strip()
     with _memory(services.shuffler, services.analyzer) as most:
         found = first_answer(lambda: results_at(url, token), 900)
     seconds = time.perf_counter() - start

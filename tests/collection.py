@@ -27,7 +27,7 @@ from headcount.collect.shuffler import Shuffler
 from headcount.collect.store import opened
 from headcount.survey.design import Ask
 
-TOKEN = collection_process.TOKEN
+TOKEN, RESULTS_TOKEN = collection_process.TOKEN, collection_process.RESULTS_TOKEN
 
 
 def free_port() -> int:
@@ -202,7 +202,7 @@ def results(survey: Document, *, seconds: float = 180) -> dict[str, Any]:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with suppress(httpx.HTTPError):  # the analyzer may be starting again
-            reply = httpx.get(url, headers={"Authorization": f"Bearer {TOKEN}"})
+            reply = httpx.get(url, headers={"Authorization": f"Bearer {RESULTS_TOKEN}"})
             if reply.status_code == 200:
                 found: dict[str, Any] = reply.json()
                 return found

@@ -30,6 +30,7 @@ from headcount.collect.shuffler_app import shuffler_app
 from headcount.collect.store import opened
 
 TOKEN = "a token that only the tests know"
+RESULTS_TOKEN = "a token for the results of the tests"
 
 
 class Nursery:
@@ -107,7 +108,10 @@ def run(role: str, folder: Path) -> None:
         serve(shuffler_app(made, settings, clock=time.monotonic, seconds=0.1), settings)
     else:
         port = int(survey.addresses.analyzer.rpartition(":")[2])
-        analysis = AnalyzerSettings.load(port=port, token=TOKEN)
+        analysis = AnalyzerSettings.load(
+            **{"token": TOKEN, "results_token": RESULTS_TOKEN, "port": port}
+            | json.loads(os.environ.get("SETTINGS", "{}"))
+        )
         found = Analyzer(store, keys.private_key(folder, None), reached=reached)
         found.register(survey)
         serve(analyzer_app(found, analysis), analysis)

@@ -75,6 +75,28 @@ def server() -> Iterator[Server]:
 
 
 @contextmanager
+def small_disk(kibibytes: int) -> Iterator[Path]:
+    """A disk in memory with little room, for files of a server. It must not be used afterwards."""
+    owner = _owner()
+    folder = Path(tempfile.mkdtemp(prefix="hc-"))
+    try:
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", str(folder)]
+        done = subprocess.run(mount, capture_output=True, check=False)
+        if done.returncode:
+            raise RuntimeError(
+                "a test with a full disk must be able to mount a tmpfs, so it needs root with the "
+                f"capability CAP_SYS_ADMIN: {done.stderr.decode(errors='replace')}"
+            )
+        try:
+            os.chown(folder, owner["user"], owner["group"])
+            yield folder
+        finally:
+            subprocess.run(["umount", str(folder)], check=True)
+    finally:
+        folder.rmdir()
+
+
+@contextmanager
 def running() -> Iterator[str]:
     """The address of a server."""
     with server() as made:

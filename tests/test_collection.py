@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 import headcount as hc
 from collection import (
+    RESULTS_TOKEN,
     TOKEN,
     analyzer,
     distinct,
@@ -598,7 +599,10 @@ def test_bad_requests_are_refused_in_one_shape(running: tuple[Path, Document]) -
         assert code(client.put(batch[:-1], content=b"", headers=token)) == (400, "malformed")
         place = f"{other}/surveys/{survey.digest}/results"
         assert code(client.get(place)) == (401, "unauthorized")
-        assert code(client.get(place, headers=token)) == (404, "no-results")
+        assert code(client.get(place, headers=token)) == (401, "unauthorized")
+        reader = {"Authorization": f"Bearer {RESULTS_TOKEN}"}
+        assert code(client.get(place, headers=reader)) == (404, "no-results")
+        assert code(client.put(batch, content=b"", headers=reader)) == (401, "unauthorized")
         assert "headcount_batches_pending 0" in client.get(f"{other}/metrics").text
 
 

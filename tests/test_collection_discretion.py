@@ -152,7 +152,7 @@ def test_a_bad_survey_does_not_hold_up_the_others(
     one.forward(first.digest, handed_to(other))
     assert other.pending() == [survey.digest for survey in surveys]
     spoil(tmp_path / "analyzer.db", "analyses", first.digest)
-    app = analyzer_app(analyzer(tmp_path), AnalyzerSettings(token=TOKEN))
+    app = analyzer_app(analyzer(tmp_path), AnalyzerSettings(results_token=TOKEN))
     counted, metrics = replies_of(
         app, ("GET", f"/surveys/{second.digest}/results", b""), ("GET", "/metrics", b"")
     )

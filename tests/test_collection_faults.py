@@ -18,6 +18,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
+import httpx
 import psycopg
 import pytest
 
@@ -33,7 +34,7 @@ from headcount.collect.document import Document
 from headcount.collect.refusals import Full, Unavailable
 from headcount.collect.shuffler import Sent, Shuffler
 from headcount.collect.store import opened
-from postgres import Server
+from postgres import Server, small_disk
 from postgres import server as postgres_server
 from test_collection import ANALYZER_STEPS, SHUFFLER_STEPS, handed_to
 
@@ -325,6 +326,44 @@ def test_a_full_disk_is_answered_by_507_and_recovers(tmp_path: Path) -> None:
         assert shuffling.running
         assert analyzing.log.count("serving") == 1
     faulty.close()
+
+
+@pytest.mark.slow
+def test_a_full_disk_of_postgresql_is_answered_by_507_and_recovers(tmp_path: Path) -> None:
+    """The tables are on a small disk, and the write-ahead log is elsewhere. Another file fills the
+    disk. Everything that was answered with 201 is counted when there is room again.
+    """
+    people, begun = 300, 100
+    survey = distinct(tmp_path, people)
+    bodies = answers(survey, people)
+    url = f"{survey.addresses.shuffler}/surveys/{survey.digest}/responses"
+    with small_disk(32_768) as disk, postgres_server() as server:
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute(f"CREATE TABLESPACE small LOCATION '{disk}'")
+            connection.execute("CREATE DATABASE small TABLESPACE small")
+        settings = {"STORE": server.url.replace("/postgres?", "/small?")}
+        with pair(tmp_path, survey, CLOSES_WITH=str(people), **settings) as both:
+            for one in both:
+                one.start()
+            assert {posted(url, body) for body in bodies[:begun]} == {201}
+            ballast = disk / "ballast"
+            with suppress(OSError), ballast.open("wb", buffering=0) as file:
+                while file.write(bytes(4096)) == 4096:
+                    pass
+            # Pages that the tables have already still take some rows.
+            statuses = [posted(url, body) for body in bodies[begun:]]
+            stored = begun + statuses.count(201)
+            assert set(statuses) <= {201, 507}
+            assert statuses.count(507) > 100
+            asked = httpx.get(url.replace("responses", "status")).json()
+            assert asked["responses"] == stored // 30 * 30
+            assert httpx.get(f"{survey.addresses.shuffler}/readyz").status_code == 200
+            ballast.unlink()
+            again = [posted(url, body) for body in bodies]
+            assert (again.count(200), again.count(201)) == (stored, people - stored)
+            results(survey)
+            assert counted(tmp_path, settings) == [1] * people
+            assert all(one.running and one.log.count("serving") == 1 for one in both)
 
 
 @contextmanager

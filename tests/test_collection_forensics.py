@@ -1,7 +1,6 @@
 """What the files of a shuffler tell somebody who takes them."""
 
 import itertools
-import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 import headcount as hc
 import headcount.collect.arrivals as arriving
 import headcount.collect.shuffler as shuffling
-from collection import analyzer, document, pair, post, shuffler
+from collection import analyzer, document, shuffler
 from headcount.collect.client import response
 from headcount.collect.document import Document
 from headcount.collect.inbox import Rows
@@ -384,29 +383,3 @@ def test_what_postgres_remembers(
             connection.execute("SELECT pg_switch_wal()")
             connection.execute("CHECKPOINT")
         assert left_in(server, ".", pieces) == 0
-
-
-# Addresses, agents and times ----------------------------------------------------------------------
-
-
-def test_no_address_agent_or_time_is_kept(tmp_path: Path) -> None:
-    """A person with an unusual agent and address answers. Neither is in any file or log."""
-    survey = many_messages(tmp_path, 1)
-    source = hc.SecureSource()
-    with pair(tmp_path, survey) as (one, _):
-        one.start()
-        for _ in range(2):
-            reply = post(
-                survey,
-                response(survey, {"q0": 1}, source),
-                headers={"User-Agent": "Netscape 4.8", "X-Forwarded-For": "203.0.113.77"},
-            )
-            assert reply.status_code == 201
-            assert not {"date", "server", "set-cookie"} & set(reply.headers)
-        stopped = one.stop()
-        kept = files_of(tmp_path) + one.log.encode()
-    assert stopped == -15
-    for word in (b"Netscape", b"203.0.113", bytes([203, 0, 113, 77]), b"GET", b"POST"):
-        assert word not in kept
-    assert not re.search(rb"20\d\d-\d\d-\d\d", one.log.encode())
-    assert len(one.log.splitlines()) == 1  # that it is serving

@@ -22,7 +22,7 @@ from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
 import headcount as hc
-from collection import TOKEN, Service, distinct, pair, post, results
+from collection import RESULTS_TOKEN, TOKEN, Service, distinct, pair, post, results
 from collection_process import Nursery
 from headcount.collect.batch import SealedBatch
 from headcount.collect.client import response
@@ -283,7 +283,8 @@ def test_services_are_as_described(
 
     def check(case: schemathesis.Case[Any]) -> None:
         if mode.is_positive:
-            case.headers["Authorization"] = f"Bearer {TOKEN}"
+            token = RESULTS_TOKEN if case.path.endswith("/results") else TOKEN
+            case.headers["Authorization"] = f"Bearer {token}"
             if "digest" in case.path_parameters:
                 case.path_parameters["digest"] = survey.digest
             if case.method == "POST":

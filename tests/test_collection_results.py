@@ -287,7 +287,7 @@ def test_the_ledger_is_an_option_of_the_commands(headcount: Headcount, tmp_path:
         [Sent(survey.digest, response(survey, answers(at), SOURCE)) for at in range(PEOPLE)]
     )
     mixer.close(survey.digest)
-    keys.create_token(home)
+    keys.create_tokens(home)
     export = ("shuffler", "export", "survey.json", "--out", "batch", "--token-file", "home/token")
     assert headcount(*export).status == 0
     words = ("analyzer", "count", "home", "batch", "--survey", "survey.json")

@@ -1,6 +1,7 @@
 """`headcount analyzer`: open mixed messages, count them, and show the results."""
 
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from headcount.cli.arguments import AsJson, OptionalLedger
+from headcount.cli.collection_warnings import warn, warn_about_survey
 from headcount.cli.grouping import ungrouped
 from headcount.cli.output import console, deliver, messages, print_table
 from headcount.cli.shuffler import Host, OneSurvey, SettingsFile, token_in
@@ -56,10 +58,11 @@ def init(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the analyzer's key, and a token for the shuffler.
+    """Make the analyzer's key, a token for the shuffler, and a token for results.
 
-    Whoever runs the shuffler needs the token. Whoever opens a survey needs key.json. Only the
-    analyzer may have private.pem.
+    Whoever runs the shuffler needs the token. Whoever opens a survey needs key.json. Whoever reads
+    results over the network before they are published needs results-token. The shuffler must not
+    have results-token, and only the analyzer may have private.pem.
     """
     passphrase = _passphrase(passphrase_file)
     if passphrase is None and not no_passphrase:
@@ -68,17 +71,15 @@ def init(
             hint="set HEADCOUNT_PASSPHRASE, or give --passphrase-file or --no-passphrase",
         )
     public = keys.create(folder, passphrase)
-    keys.create_token(folder)
+    keys.create_tokens(folder)
     if passphrase is None:
-        messages.print(
-            "WARNING: the key has no passphrase. Whoever can read private.pem can open messages.",
-            soft_wrap=True,
-        )
+        warn("the key has no passphrase. Whoever can read private.pem can open messages.")
     deliver(
         public.to_dict,
         lambda saved: console.print(
             f"key: {public.id}\nfor surveys: {folder / keys.PUBLIC}\n"
-            f"for the shuffler: {folder / keys.TOKEN}",
+            f"for the shuffler: {folder / keys.TOKEN}\n"
+            f"for readers of results: {folder / keys.RESULTS_TOKEN}",
             soft_wrap=True,
         ),
         as_json=as_json,
@@ -108,8 +109,13 @@ def serve(
 
     chosen = AnalyzerSettings.load(
         settings, host=host, port=port, store=store, processes=processes,
-        publish=publish, ledger=ledger, dataset=dataset, token=token_in(folder / keys.TOKEN),
+        publish=publish, ledger=ledger, dataset=dataset,
     )  # fmt: skip
+    chosen = replace(
+        chosen,
+        token=chosen.token or token_in(folder / keys.TOKEN) or "",
+        results_token=chosen.results_token or token_in(folder / keys.RESULTS_TOKEN) or "",
+    )
     documents = [Document.load(path) for path in survey or []]
     made = Analyzer(
         opened(chosen.store or str(folder / STORE)),
@@ -120,6 +126,7 @@ def serve(
     for document in documents:
         made.register(document)
         keys.activate(folder)
+        warn_about_survey(document)
     run(analyzer_app(made, chosen), chosen)
 
 
@@ -153,7 +160,7 @@ def count(
     """
     if out is not None:
         collected_page.check_collected(out)
-    token = AnalyzerSettings.load(token=token_in(folder / keys.TOKEN)).token
+    token = AnalyzerSettings.load().token or token_in(folder / keys.TOKEN) or ""
     document = Document.load(survey)
     made = Analyzer(
         opened(store or str(folder / STORE)),

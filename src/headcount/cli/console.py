@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import typer
 
+from headcount.cli.collection_warnings import warn
 from headcount.cli.output import console as terminal
 from headcount.cli.output import messages
 from headcount.cli.shuffler import Host, token_in
@@ -131,9 +132,8 @@ def _class_page(surveys: "Folder", path: Path) -> str:
     if last is None or last.state in ("results", "destroyed"):
         with messages.status("opening the survey"):
             surveys.open(path.stem, "open", in_class=True)
-    messages.print(
-        "WARNING: the shuffler and the analyzer run on this machine. Whoever runs it can link "
-        "answers to people.",
-        soft_wrap=True,
+    warn(
+        "the shuffler and the analyzer run on this machine. Whoever runs it can link answers to "
+        "people."
     )
     return f"/surveys/{quote(path.stem, safe='')}/class"

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from headcount.cli.arguments import AsJson
+from headcount.cli.collection_warnings import warn_about_survey, warn_about_token
 from headcount.cli.grouping import ungrouped
-from headcount.cli.output import console, deliver, messages, print_table
+from headcount.cli.output import console, deliver, print_table
 from headcount.collect.batch import SealedBatch
 from headcount.collect.batch_files import BatchFiles, check_secret
 from headcount.collect.document import Document
@@ -17,7 +18,6 @@ from headcount.collect.settings import ShufflerSettings
 from headcount.collect.shuffler import Shuffler, Status
 from headcount.collect.store import opened
 from headcount.core import checks
-from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter, UnreadableData
 from headcount.core.table import Table, counted
 from headcount.core.writing import check_writable, write_file
@@ -85,7 +85,8 @@ def serve(
     made = Shuffler(opened(chosen.store or STORE))
     for document in documents:
         made.register(document, closes_at=time_in(close_at), closes_with=close_with)
-        _warn(document, chosen)
+        warn_about_survey(document)
+    warn_about_token(token_file, chosen.token)
     run(shuffler_app(made, chosen, clock=time.monotonic), chosen)
 
 
@@ -230,7 +231,10 @@ def token_in(path: Path | None) -> str | None:
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UnreadableData(f"{str(path)!r} must be a file with a token, got: {error}") from None
+        raise UnreadableData(
+            f"{str(path)!r} must be a file with a token, got: {error}",
+            hint="headcount analyzer init writes it",
+        ) from None
 
 
 def time_in(text: str | None) -> float | None:
@@ -277,26 +281,3 @@ def _table(found: list[Status]) -> Table:
             if one.overdue
         ),
     )
-
-
-def _warn(document: Document, settings: ShufflerSettings) -> None:
-    addresses = document.addresses
-    hosts = {url.partition("://")[2].partition("/")[0].partition(":")[0]
-             for url in (addresses.shuffler, addresses.analyzer)}  # fmt: skip
-    if document.trust is Trust.SHUFFLE and len(hosts) == 1:
-        messages.print(
-            "WARNING: the shuffler and the analyzer have the same host. Whoever runs both can "
-            "link answers to people. Use this only to try things out.",
-            soft_wrap=True,
-        )
-    if document.admission == "open":
-        messages.print(
-            "WARNING: anybody can answer this survey any number of times. Use invitation codes "
-            "if results matter.",
-            soft_wrap=True,
-        )
-    if not settings.token:
-        messages.print(
-            "WARNING: there is no token, so the analyzer will refuse the batch. Give --token-file.",
-            soft_wrap=True,
-        )

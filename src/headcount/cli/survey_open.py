@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from headcount.cli.arguments import AsJson
-from headcount.cli.output import console, deliver, messages
+from headcount.cli.collection_warnings import warn_about_survey
+from headcount.cli.output import console, deliver
 from headcount.collect.document import Addresses, Document
 from headcount.collect.keys import PublicKey
 from headcount.core import checks
@@ -50,12 +51,7 @@ def open_survey(
         "codes" if admission == "codes" else "open",
         wave,
     )
-    if made.admission == "open":
-        messages.print(
-            "WARNING: anybody can answer this survey any number of times. Use invitation codes "
-            "if results matter.",
-            soft_wrap=True,
-        )
+    warn_about_survey(made)
     promise = made.guarantee
     whole = "response" if made.waves == 1 else f"responses in all {made.waves} waves"
     deliver(

@@ -41,7 +41,7 @@ def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
 
     async def results(request: Request) -> Response:
         if not settings.publish:
-            check_token(request, settings.token)
+            check_token(request, settings.results_token)
         digest = request.path_params["digest"]
         return JSONResponse(await asyncio.to_thread(analyzer.results, digest))
 

@@ -10,12 +10,15 @@ The guarantee is for all waves together.
 """
 
 import hashlib
+import ipaddress
 import json
 import math
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from numpy.typing import NDArray
 
@@ -71,6 +74,11 @@ class Addresses:
                     f"got {checks.shown(url)}"
                 )
             object.__setattr__(self, name, url.rstrip("/"))
+
+    @property
+    def one_host(self) -> bool:
+        """Whether both addresses name the same host."""
+        return _host(self.shuffler) == _host(self.analyzer)
 
 
 @dataclass(frozen=True)
@@ -437,6 +445,16 @@ def _check_claim(claimed: Mapping[str, Any], computed: Guarantee) -> None:
                 f"the document's guarantee must have the {name} {checks.shown(known.get(name))}, "
                 f"got {checks.shown(claimed.get(name))}"
             )
+
+
+def _host(url: str) -> str:
+    """The host of an address. All names of this machine's own network are one host."""
+    name = url
+    with suppress(ValueError):
+        name = (urlsplit(url).hostname or url).rstrip(".")
+        if ipaddress.ip_address(name).is_loopback:
+            return "localhost"
+    return "localhost" if name.endswith(".localhost") else name
 
 
 def _no_constant(name: str) -> Any:

@@ -28,7 +28,8 @@ from headcount.core.errors import InvalidParameter, UnreadableData
 from headcount.core.writing import json_text, write_file
 
 State: TypeAlias = Literal["pending", "active", "destroyed"]
-PUBLIC, PRIVATE, TOKEN = "key.json", "private.pem", "token"
+PUBLIC, PRIVATE = "key.json", "private.pem"
+TOKEN, RESULTS_TOKEN = "token", "results-token"
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,14 @@ class PublicKey:
         return cls.from_dict(_contents(path / PUBLIC if path.is_dir() else path))
 
 
-def create_token(folder: Path) -> None:
-    """Make the token that the shuffler and the analyzer share. Only the owner can read it."""
-    made = os.open(folder / TOKEN, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(made, "w") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
+def create_tokens(folder: Path) -> None:
+    """Make the token that the shuffler and the analyzer share, and the token with which results
+    are read. Only the owner can read their files.
+    """
+    for name in (TOKEN, RESULTS_TOKEN):
+        made = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(made, "w") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
 
 
 def create(folder: Path, passphrase: bytes | None) -> PublicKey:

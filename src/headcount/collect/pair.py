@@ -57,7 +57,7 @@ class Pair:
         made = cls(folder)
         passphrase = os.environ.get("HEADCOUNT_PASSPHRASE", "").encode() or None
         key = keys.create(made.analyzer, passphrase)
-        keys.create_token(made.analyzer)
+        keys.create_tokens(made.analyzer)
         ports = {"shuffler": port or free_port(), "analyzer": free_port()}
         local = f"http://127.0.0.1:{ports['shuffler']}"
         places = Addresses(address or local, f"http://127.0.0.1:{ports['analyzer']}")
@@ -93,7 +93,7 @@ class Pair:
     def results(self) -> dict[str, Any]:
         """The results, from the running analyzer."""
         digest, place = self.document.digest, self.document.addresses.analyzer
-        token = (self.analyzer / keys.TOKEN).read_text().strip()
+        token = (self.analyzer / keys.RESULTS_TOKEN).read_text().strip()
         return results_at(f"{place}/surveys/{digest}/results", token)
 
     def stop(self) -> None:

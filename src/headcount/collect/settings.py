@@ -38,8 +38,7 @@ class Settings:
         checks.whole("connections", self.connections, low=1, high=10**6)
         if checks.real("body_seconds", self.body_seconds) <= 0:
             raise InvalidParameter(f"`body_seconds` must be positive, got {self.body_seconds}")
-        if self.token and len(self.token) < 16:
-            raise InvalidParameter("`token` must have at least 16 characters")
+        _check_token("token", self.token)
 
     @classmethod
     def load(
@@ -83,9 +82,24 @@ class AnalyzerSettings(Settings):
     port: int = 8402
     processes: int = 0  # 0 means one for each core
     largest_batch: int = 2**31  # bytes
+    results_token: str = ""  # for those who read results before they are published
     publish: bool = False  # whether everybody may read the results
     ledger: str = ""  # the ledger to which surveys are charged: a file, or postgresql://…
     dataset: str = ""  # the dataset of the ledger; empty means its only dataset
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_token("results_token", self.results_token)
+        if self.results_token and self.results_token == self.token:
+            raise InvalidParameter(
+                "`results_token` must not be `token`, since the shuffler would read unpublished "
+                "results"
+            )
+
+
+def _check_token(name: str, token: str) -> None:
+    if token and len(token) < 16:
+        raise InvalidParameter(f"`{name}` must have at least 16 characters")
 
 
 def _in_file(path: Path) -> dict[str, Any]:

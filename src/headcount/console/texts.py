@@ -125,7 +125,10 @@ ADMISSIONS = {
     "open": "Anybody with the link, any number of times. Results can be manipulated.",
 }
 CLASS = "Class mode"
-CLASS_HELP = "One QR code for the projector, a live number of responses, and one button."
+CLASS_HELP = (
+    "One QR code for the projector, a live number of responses, and one button. Anybody with the "
+    "link can answer any number of times."
+)
 CLASS_OPEN = "Open in class mode"
 AGAIN = "Ask again"
 AGAIN_HELP = (
