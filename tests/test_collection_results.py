@@ -25,9 +25,11 @@ from headcount.collect.shuffler import Sent
 from headcount.core.budget import Trust
 from headcount.survey.questions import Choice, Number, Scale, YesNo
 from headcount.survey.survey import Survey
+from pdfs import pages
 
 PEOPLE = 60
 SOURCE = hc.SecureSource()
+NOTE = "A note <script>"
 QUESTIONS = (
     YesNo("smoke", "Do you <b>smoke</b>?"),
     Choice("way", "How do you come?", choices=("foot", "car"), optional=True),
@@ -44,7 +46,7 @@ def opened(folder: Path, title: str = "A campus", **settings: Any) -> Document:
     """A survey of a few questions, for the key in the folder."""
     survey = Survey(
         QUESTIONS, hc.Budget(4, 1e-4), Trust.SHUFFLE, PEOPLE, title=title,
-        noise="shuffler", tables=(("smoke", "way"),), **settings,
+        introduction=NOTE, noise="shuffler", tables=(("smoke", "way"),), **settings,
     )  # fmt: skip
     known = (folder / "key.json").exists()
     key = keys.PublicKey.load(folder) if known else keys.create(folder, None)
@@ -232,6 +234,7 @@ def test_the_page_shows_every_answer_and_what_was_promised(
     saved = json.loads((tmp_path / "results.json").read_text())
     assert saved == json.loads(json.dumps(collected))
     page = Texts((tmp_path / "results.html").read_text())
+    assert page.text.startswith(f"A campus {NOTE} Anybody could answer", page.text.index(NOTE) - 9)
     for question in QUESTIONS:
         assert question.text in page.text
     assert not {"b", "script", "link", "iframe"} & set(page.tags)
@@ -250,11 +253,32 @@ def test_the_page_shows_every_answer_and_what_was_promised(
     assert "Shares within each row" in page.text
     assert f"survey {saved['survey']}" in page.text
     table = pyarrow.parquet.read_table(tmp_path / "results.parquet")
-    assert set(table.column("question").to_pylist()) == {one.id for one in QUESTIONS}
+    assert set(table.column("question").to_pylist()) == {
+        *(one.id for one in QUESTIONS), "smoke × way",
+    }  # fmt: skip
+    (crossed,) = saved["results"]["tables"]
+    cells = [row for row in table.to_pylist() if row["question"] == "smoke × way"]
+    counts = [row["value"] for row in cells if row["unit"] == "people"]
+    assert counts == crossed["estimate"]["value"]
+    shares = [one for line in crossed["shares"]["lines"] for one in line["shares"]]
+    assert [row["value"] for row in cells if row["unit"] == "share"] == [
+        one["value"] for one in shares
+    ]
+    for row in cells:
+        assert row["population_low"] <= row["low"] <= row["high"] <= row["population_high"]
     about = json.loads(table.schema.metadata[b"headcount"])
     assert about["guarantee"] == saved["guarantee"]
     assert about["messages"]["refused"] == 1
     assert headcount(*words, "results.txt").status == 2
+
+
+@pytest.mark.slow
+def test_the_page_is_printed_as_pdf(
+    headcount: Headcount, tmp_path: Path, collected: dict[str, Any]
+) -> None:
+    done = headcount("analyzer", "results", "home", "survey.json", "--out", "results.pdf")
+    assert done.status == 0, done.err
+    assert 2 <= pages((tmp_path / "results.pdf").read_bytes()) <= 4
 
 
 def test_skipped_questions_have_a_response_rate(collected: dict[str, Any]) -> None:

@@ -64,6 +64,24 @@ def test_groups_of_several_columns_can_be_declared() -> None:
             hc.estimate(people, hc.Count(), **{**settings, "group": wrong})
 
 
+def test_groups_of_several_columns_on_the_command_line(
+    headcount: Headcount, tmp_path: Path
+) -> None:
+    PEOPLE.drop_nulls().write_csv(tmp_path / "people.csv")
+    call = ("estimate", str(tmp_path / "people.csv"), "--column", "v", "--epsilon", "40", "--json")
+    counts = {"N × F": 1, "N × M": 0, "S × F": 1}
+    for group in ("region,sex", " region , sex "):
+        done = headcount(*call, "--group", group)
+        assert done.status == 0, done.err
+        found = json.loads(done.out)["groups"]
+        assert {one["group"]: round(one["value"]) for one in found} == counts
+    assert headcount(*call, "--group", "region,sex", "--groups", ",".join(counts)).status == 0
+    few = headcount(*call, "--group", "region,sex", "--groups", "N × F,N × M")
+    assert few.status == 2
+    assert "got 'S × F'" in few.err
+    assert "'gender'" in headcount(*call, "--group", "region,gender").err
+
+
 def test_missing_values_have_a_bucket() -> None:
     found = asked(hc.Histogram(["N", "S"]), column="region", missing="bucket")
     assert list(found.buckets or ()) == ["N", "S", "missing"]

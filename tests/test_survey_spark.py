@@ -12,6 +12,7 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
 import headcount as hc
+from headcount.data.reading import Reading
 from headcount.survey.answers import wanted_columns
 from headcount.survey.design import LINE
 from headcount.survey.questions import Choice, Number, Scale, Several, YesNo
@@ -153,7 +154,7 @@ def test_an_executor_counts_the_messages_of_all_releases(trust: str) -> None:
     asked = [QUESTIONS[0], *QUESTIONS[2:6]]
     names = tuple(wanted_columns(asked, list(TABLE)))
     design = replace(survey(trust), questions=asked).designed(PEOPLE)
-    reader = Reader(tuple(asked), names)
+    reader = Reader(tuple(asked), names, Reading())
     (counted,) = CheckStep(reader)(iter(batches(TABLE, names, 400)))
     assert counted.to_pylist()[0]["users"] == PEOPLE
     step = AnswerStep(reader, design, None)
@@ -175,7 +176,7 @@ def test_an_executor_counts_the_messages_of_all_releases(trust: str) -> None:
 
 def test_an_executor_shows_no_answer() -> None:
     names = ("city", "age")
-    reader = Reader((QUESTIONS[2], QUESTIONS[6]), names)
+    reader = Reader((QUESTIONS[2], QUESTIONS[6]), names, Reading())
     for column, value, wanted in (
         ("city", "Atlantis", "must be answered with"),
         ("age", 4711, "must be answered with"),

@@ -120,14 +120,14 @@ def estimate(
         planned = _loaded(plan, name)
         wanted = planned.task
     else:
-        if data.bins is None and written.period is None:
+        if data.bins is None and data.period is None:
             meant = task or (only_task(name) if name else None)
             meant = meant or (None if data.table is None else "table")
             labels = data.labels(question, meant)
             meant = meant or ("histogram" if "buckets" in labels else None)
             wanted = _labeled(question, meant, data.column).task(meant, clamp=clamp, others=labels)
         budget = _budget(epsilon, delta, name, options)
-    rules = written.rules()
+    rules = written.rules(data.period)
     cleaned = data.task(wanted, rules)
     shares.check(cleaned, data.group)
     stated.check(cleaned, data.group, shares=shares.wanted)

@@ -73,6 +73,14 @@ class DataOptions:
         str | None,
         typer.Option(help="Edges of buckets, for a histogram of numbers, such as 0,18,30,65,120."),
     ] = None
+    period: Annotated[
+        str | None,
+        typer.Option(
+            help="Buckets of dates, for a histogram: year, quarter, month, week or day, with "
+            "--bins for the first and the last day, such as 2024-01-01,2024-12-31; or weekday or "
+            "hour."
+        ),
+    ] = None
     missing: Annotated[
         str,
         typer.Option(
@@ -155,6 +163,7 @@ class DataOptions:
             "query": self.query,
             "column": self._named(given),
             **self._cleaning(given, reading),
+            "period": self.period,
             "person": self.person,
             "rows_per_person": self.rows_per_person,
             "group": listed(self.group) if self.group and "," in self.group else self.group,

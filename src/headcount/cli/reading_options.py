@@ -1,38 +1,31 @@
-"""The options of `headcount estimate` that say how a table is written."""
+"""The options that say how a table is written. All commands that read tables share them."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from headcount.cli.texts import listed
 from headcount.data.reading import Reading, reading
+from headcount.data.written import TableSettings
 
 
 @dataclass(frozen=True)
 class ReadingOptions:
     """How files are written, and which words mean yes, no or a missing value."""
 
-    period: Annotated[
-        str | None,
-        typer.Option(
-            help="Buckets of dates, for a histogram: year, quarter, month, week or day, with "
-            "--bins for the first and the last day, such as 2024-01-01,2024-12-31; or weekday or "
-            "hour."
-        ),
-    ] = None
     yes: Annotated[
         str | None,
         typer.Option(
-            help="Answers that a count counts, such as Yes. Case does not matter. Several answers "
-            "are separated by commas."
+            help="Answers that mean yes, such as Yes. Case does not matter. Several answers are "
+            "separated by commas."
         ),
     ] = None
     no: Annotated[
         str | None,
         typer.Option(
-            help="Answers that a count does not count. [default: the opposite of --yes, if it is "
-            "yes, y, true, t, on, 1 or the like]"
+            help="Answers that mean no. [default: the opposite of --yes, if it is yes, y, true, t, "
+            "on, 1 or the like]"
         ),
     ] = None
     na: Annotated[
@@ -64,16 +57,13 @@ class ReadingOptions:
         str | None, typer.Option(help="Sheet of an .xlsx file. [default: the only sheet]")
     ] = None
 
-    def rules(self) -> Reading:
-        """How columns are read."""
-        return reading(
-            _words(self.yes), _words(self.no), _words(self.na), self.decimal, self.period
-        )
+    def rules(self, period: str | None) -> Reading:
+        """How columns are read. If there is a period, dates are put into its buckets."""
+        return reading(_words(self.yes), _words(self.no), _words(self.na), self.decimal, period)
 
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of `estimate` that say how the table is written."""
+    def arguments(self) -> TableSettings:
+        """The arguments of `estimate` and `Survey.run` that say how the table is written."""
         return {
-            "period": self.period,
             "yes": _words(self.yes),
             "no": _words(self.no),
             "na": _words(self.na),

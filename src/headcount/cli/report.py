@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from headcount.cli.arguments import AsJson, Confidence, OptionalLedger
+from headcount.cli.reading_options import ReadingOptions
 from headcount.cli.survey import LedgerDataset, Sampling, SavedResults, answered
 from headcount.core.budget import Trust
 from headcount.core.errors import InvalidParameter
@@ -26,10 +27,12 @@ def report(
         Path,
         typer.Argument(
             help="The table: a row for each person, and a column for each question, named by its "
-            "id. CSV, Parquet or JSON lines.",
+            "id. Any file or folder that `headcount estimate` reads.",
             metavar="TABLE",
         ),
     ],
+    *,
+    written: ReadingOptions,
     confidence: Confidence = 0.95,
     sampling: Sampling = False,
     ledger: OptionalLedger = None,
@@ -45,6 +48,6 @@ def report(
             hint="for other trust models use headcount survey run",
         )
     answered(
-        replace(asked, least_people=1), questions, table, confidence=confidence,
+        replace(asked, least_people=1), questions, table, written, confidence=confidence,
         sampling=sampling, ledger=ledger, dataset=dataset, out=out, as_json=as_json,
     )  # fmt: skip

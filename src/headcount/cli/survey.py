@@ -9,6 +9,7 @@ import typer
 from headcount.cli.arguments import AsJson, Confidence, OptionalLedger
 from headcount.cli.interrupts import unbroken
 from headcount.cli.output import console, deliver, messages, print_table
+from headcount.cli.reading_options import ReadingOptions
 from headcount.cli.texts import share
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
@@ -16,6 +17,7 @@ from headcount.core.table import counted, counted_people, short
 from headcount.core.writing import check_apart, check_writable, write_file
 from headcount.ledger.ledger import Ledger
 from headcount.plot import survey_pages
+from headcount.survey.kept import KeptAnswers
 from headcount.survey.plan import SurveyPlan, needed_epsilon, needed_people
 from headcount.survey.results import SurveyResults
 from headcount.survey.survey import Survey
@@ -148,10 +150,22 @@ def run(
         Path,
         typer.Argument(
             help="The answers: a row for each person, and a column for each question, named by its "
-            "id. CSV, Parquet or JSON lines.",
+            "id. Any file or folder that `headcount estimate` reads.",
             metavar="ANSWERS",
         ),
     ],
+    *,
+    written: ReadingOptions,
+    kept: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of kept answers, for a survey with keep_answers. The first wave creates it. "
+            "It has people's true answers."
+        ),
+    ] = None,
+    person: Annotated[
+        str | None, typer.Option(help="Column that names the person of each row, for --kept.")
+    ] = None,
     confidence: Confidence = 0.95,
     sampling: Sampling = False,
     ledger: OptionalLedger = None,
@@ -160,9 +174,12 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Answer all questions of a survey with differential privacy, from a table of answers."""
+    if (kept is None) != (person is None):
+        raise InvalidParameter("--kept and --person must come together, got one of them")
     answered(
-        Survey.load(path), path, answers, confidence=confidence, sampling=sampling, ledger=ledger,
-        dataset=dataset, out=out, as_json=as_json,
+        Survey.load(path), path, answers, written, kept=kept, person=person,
+        confidence=confidence, sampling=sampling, ledger=ledger, dataset=dataset, out=out,
+        as_json=as_json,
     )  # fmt: skip
 
 
@@ -170,7 +187,10 @@ def answered(
     asked: Survey,
     path: Path,
     answers: Path,
+    written: ReadingOptions,
     *,
+    kept: Path | None = None,
+    person: str | None = None,
     confidence: float,
     sampling: bool,
     ledger: str | None,
@@ -182,8 +202,10 @@ def answered(
     checks.confidence(confidence)
     if out is not None:
         survey_pages.check_path(out, survey_pages.RESULT_FORMATS)
-        ledgers = [] if ledger is None else [Path(ledger)]
-        check_apart(out, {"the survey": [path], "the answers": [answers], "the ledger": ledgers})
+        inputs = {"the survey": [path], "the answers": [answers]}
+        inputs["the ledger"] = [] if ledger is None else [Path(ledger)]
+        inputs["the file of kept answers"] = [] if kept is None else [kept]
+        check_apart(out, inputs)
     if dataset is not None and ledger is None:
         raise InvalidParameter(f"--dataset must come with --ledger, got {dataset!r} alone")
     book = None if ledger is None else Ledger.open(ledger)
@@ -191,7 +213,11 @@ def answered(
         if book is not None:
             begin()
         with messages.status("estimating"):
-            found = asked.run(str(answers), ledger=book, dataset=dataset)
+            found = asked.run(
+                str(answers), ledger=book, dataset=dataset,
+                kept=None if kept is None else KeptAnswers.open(kept, asked), people=person,
+                **written.arguments(),
+            )  # fmt: skip
             results = SurveyResults(
                 asked, found.design, found.estimates, found.users, confidence, sampling
             )

@@ -36,6 +36,7 @@ def report(
     odds = Odds.of(design)
     return {
         "title": survey.title,
+        "introduction": survey.introduction,
         "users": people,
         "confidence": CONFIDENCE,
         "questions": [
@@ -52,7 +53,8 @@ def report(
             {
                 **one.to_dict(CONFIDENCE),
                 "texts": [one.rows.text, one.columns.text],
-                "population": other.shares.to_dict(),
+                "cells": one.cells(),
+                "population": {**other.shares.to_dict(), "cells": other.cells()},
             }
             for one, other in tables
         ],

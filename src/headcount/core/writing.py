@@ -126,11 +126,11 @@ def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]]) -> None:
 
 
 def same_file(one: Path, other: Path) -> bool:
-    """Whether two paths lead to the same existing file, by any name or link."""
+    """Whether two paths lead to the same file, by any name or link. The file may not exist yet."""
     try:
         return one.samefile(other)
     except OSError:
-        return False
+        return one.resolve() == other.resolve()
 
 
 @contextmanager

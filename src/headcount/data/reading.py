@@ -44,6 +44,11 @@ class Reading:
         """A description of the answers to a count."""
         return f"{' or '.join(self.yes)} for yes, or {' or '.join(self.no)} for no"
 
+    @property
+    def absent_numbers(self) -> tuple[float, ...]:
+        """The numbers that mean a missing value."""
+        return tuple(float(word) for word in self.na if _is_number(word))
+
     def with_nulls(self, column: "pyarrow.Array") -> "pyarrow.Array":
         """The column with nulls in place of the words in `na`."""
         if not self.na:
@@ -58,7 +63,7 @@ class Reading:
             words = pyarrow.array(self.na, type=kind)
             found = compute.is_in(compute.utf8_trim_whitespace(column), value_set=words)
         elif types.is_integer(kind) or types.is_floating(kind):
-            numbers = pyarrow.array([float(word) for word in self.na if _is_number(word)])
+            numbers = pyarrow.array(self.absent_numbers, type=pyarrow.float64())
             found = compute.is_in(column.cast(pyarrow.float64(), safe=False), value_set=numbers)
         else:
             return column

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypedDict
+from typing import Any
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
@@ -18,9 +18,10 @@ from headcount.data.engine import Engine
 from headcount.data.honesty import Honest, check_honest
 from headcount.data.local import LocalEngine
 from headcount.data.question import Question
-from headcount.data.reading import Reading, reading
+from headcount.data.reading import Reading
 from headcount.data.several_columns import cleaning_of
 from headcount.data.sources import rows_of
+from headcount.data.written import TableSettings, Written
 from headcount.planner.best import best_protocol
 from headcount.protocols.registry import protocol as protocol_by_name
 from headcount.protocols.registry import protocol_class
@@ -39,7 +40,7 @@ def _spark_engine() -> Engine:
 ENGINES: dict[str, Callable[[], Engine]] = {"local": LocalEngine, "spark": _spark_engine}
 
 
-class Settings(TypedDict, total=False):
+class Settings(TableSettings, total=False):
     """The keyword arguments of `estimate` that do not change the type of the answer. `estimate`
     documents them.
     """
@@ -54,14 +55,6 @@ class Settings(TypedDict, total=False):
     missing: Fill
     outside: str
     bins: Sequence[float | str] | None
-    separator: str | None
-    quote: str
-    encoding: str | None
-    sheet: str | None
-    decimal: str
-    na: str | Sequence[str] | None
-    yes: str | Sequence[str] | None
-    no: str | Sequence[str] | None
     period: str | None
     person: str | None
     rows_per_person: int
@@ -173,16 +166,21 @@ class Request:
         return ENGINES[checks.choice("engine", name, list(ENGINES))]()
 
     @cached_property
+    def _written(self) -> Written:
+        return Written.of(
+            separator=self.separator, quote=self.quote, encoding=self.encoding, sheet=self.sheet,
+            decimal=self.decimal, na=self.na, yes=self.yes, no=self.no, period=self.period,
+        )  # fmt: skip
+
+    @property
     def reading(self) -> Reading:
         """How the column is read."""
-        return reading(self.yes, self.no, self.na, self.decimal, self.period)
+        return self._written.rules
 
-    @cached_property
+    @property
     def dialect(self) -> Dialect:
         """How files are written."""
-        return Dialect(
-            self.separator, self.quote, self.encoding, self.sheet, self.decimal, self.reading.na
-        )
+        return self._written.dialect
 
     @cached_property
     def rows(self) -> Any:

@@ -9,11 +9,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from headcount.core.cells import BETWEEN
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import counted, counted_people, short
 from headcount.core.writing import json_text, parquet_bytes, write_file
 from headcount.plot.page import bars, crossed, hundred, page, paragraphs, pdf, place
-from headcount.plot.survey_pages import RESULT_FORMATS, by_column, check_path
+from headcount.plot.survey_pages import RESULT_FORMATS, by_column, check_path, lead
 from headcount.survey.answers import NO_ANSWER
 from headcount.survey.readings import Reading
 from headcount.survey.results import shown
@@ -53,6 +54,7 @@ def collected_body(found: Facts) -> str:
     read, promise = found["results"], found["guarantee"]
     confidence = f"{100 * read['confidence']:.10g} %"
     parts = [
+        lead(read["introduction"]),
         *(f'<p class="warning">{escape(one)}</p>' for one in _warnings(found)),
         paragraphs(
             f"{counted_people(found['people'])} answered. The lines on the bars are {confidence} "
@@ -193,18 +195,30 @@ def _cell(cell: Facts, other: Facts) -> str:
 
 
 def _parquet(found: Facts) -> bytes:
-    """A table with a row for each reading. Facts about the whole survey are in its metadata."""
+    """A table with a row for each reading, and two rows for each cell of a two-way table: the
+    number of people, and the share of the row. Facts about the whole survey are in its metadata.
+    """
+    read = found["results"]
+    readings = [
+        (one["id"], reading, reading["population"])
+        for one in read["questions"]
+        for reading in one["readings"]
+    ]
+    readings += [
+        (BETWEEN.join(one["of"]), cell, wide)
+        for one in read["tables"]
+        for cell, wide in zip(one["cells"], one["population"]["cells"], strict=True)
+    ]
     rows = [
         {
-            "question": one["id"],
+            "question": question,
             **{name: reading[name] for name in ("name", "value", "low", "high")},
-            "population_low": reading["population"]["low"],
-            "population_high": reading["population"]["high"],
+            "population_low": wide["low"],
+            "population_high": wide["high"],
             **{name: reading[name] for name in ("unit", "among")},
             "users": found["people"],
         }
-        for one in found["results"]["questions"]
-        for reading in one["readings"]
+        for question, reading, wide in readings
     ]
     about = {name: value for name, value in found.items() if name not in ("results", "questions")}
     about["confidence"] = found["results"]["confidence"]

@@ -19,6 +19,7 @@ body {{ font-family: 'Liberation Sans', Arial, Helvetica, sans-serif; color: var
 h1 {{ font-size: 1.7em; line-height: 1.2; margin-bottom: 0.3em; }}
 h2 {{ font-size: 1.2em; margin: 2.2em 0 0.5em; }}
 h3 {{ font-size: 1em; margin: 0 0 0.6em; }}
+h3 small {{ display: block; font-weight: normal; font-size: 0.9em; color: var(--soft); }}
 div:has(> table), .scroll {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; }}
 tr {{ border-bottom: 1px solid var(--line); }}
@@ -31,20 +32,22 @@ footer {{ margin: 3em 0 1em; font-size: 0.85em; }}
 .cards {{ display: flex; flex-wrap: wrap; gap: 0.8em; margin: 1.5em 0; padding: 0; }}
 .cards > div {{ flex: 1 1 9em; background: var(--card); border-radius: 8px; padding: 0.8em 1em; }}
 .cards strong {{ display: block; font-size: 1.5em; line-height: 1.2; }}
-.wide {{ width: 100%; }}
+.wide {{ width: 100%; margin-bottom: 1em; }}
 .wide th, .wide td {{ text-align: left; padding: 0.5em 1em 0.5em 0; }}
 .wide .number {{ text-align: right; padding: 0.5em 0 0.5em 1.2em; width: 8.5em; }}
 .card {{ background: var(--card); border-radius: 8px; padding: 1em 1.2em; margin: 1em 0;
   break-inside: avoid; }}
 .card p {{ margin: 0 0 0.7em; }}
+.card p:last-child, .card .wide {{ margin-bottom: 0; }}
 .bars {{ width: 100%; }}
 .bars tr {{ border: 0; }}
 .bars td {{ padding: 0.15em 0.8em 0.15em 0; vertical-align: middle; }}
-.bars td:first-child {{ width: 32%; }}
-.bars td:last-child {{ width: 9.5em; white-space: nowrap; padding-right: 0; text-align: right; }}
+.bars td:first-child {{ width: 30%; }}
+.bars td:last-child {{ width: 15em; padding-right: 0; text-align: right; }}
 .bars svg {{ display: block; width: 100%; height: 1.1em; }}
 .track {{ fill: var(--line); }} .fill {{ fill: var(--accent); }} .reach {{ stroke: var(--ink); }}
 .crowds {{ display: flex; flex-wrap: wrap; gap: 2em; margin: 1em 0; }}
+.crowds > div {{ flex: 1 1 13em; max-width: 22em; }}
 .crowds svg {{ display: block; width: 13em; height: 6.5em; }}
 .right {{ fill: var(--mark); }} .wrong {{ fill: var(--line); }}
 .warning {{ background: #fdecea; color: #7a1c12; border-radius: 8px; padding: 0.8em 1em; }}
@@ -63,8 +66,11 @@ footer {{ margin: 3em 0 1em; font-size: 0.85em; }}
     --accent: #0072b2; --mark: #d55e00; }}
   body {{ margin: 0; max-width: none; font-size: 10pt; }}
   h2 {{ break-after: avoid; }}
+  tr, .crowds, .cards {{ break-inside: avoid; }}
 }}
-@page {{ size: A4; margin: 18mm; }}
+@page {{ size: A4; margin: 18mm;
+  @bottom-right {{ content: counter(page) " / " counter(pages); font: 8pt sans-serif;
+    color: {GRAY}; }} }}
 """
 
 

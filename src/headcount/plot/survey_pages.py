@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headcount.core.budget import Trust
+from headcount.core.cells import BETWEEN
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import counted, counted_people, short, size
 from headcount.core.writing import check_writable, json_text, parquet_bytes, write_file
@@ -68,7 +69,7 @@ def board_page(plan: SurveyPlan) -> str:
     """The plan for readers who do not program, such as the members of an ethics board."""
     survey = plan.survey
     parts = [
-        f'<p class="lead">{escape(survey.introduction)}</p>' if survey.introduction else "",
+        lead(survey.introduction),
         _cards(plan),
         "<h2>What is asked, and how exact the answers will be</h2>",
         paragraphs(
@@ -95,6 +96,11 @@ def board_page(plan: SurveyPlan) -> str:
         _footer(),
     ]
     return page(survey.title or "Survey", "\n".join(filter(None, parts)))
+
+
+def lead(introduction: str) -> str:
+    """The note at the top of a page. It is empty if there is none."""
+    return f'<p class="lead">{escape(introduction)}</p>' if introduction else ""
 
 
 def _cards(plan: SurveyPlan) -> str:
@@ -228,6 +234,7 @@ def results_page(results: SurveyResults) -> str:
     survey, promise = results.survey, results.guarantee
     whose = "the population" if results.sampling else "the people who took part"
     parts = [
+        lead(survey.introduction),
         f'<p class="warning">{escape(promise.warning)}</p>' if promise.warning else "",
         paragraphs(
             f"{counted_people(results.users)} answered "
@@ -260,8 +267,8 @@ def _answered(one: Answered) -> str:
     if skipped:
         value, interval = shown(skipped[0])
         left = f'<p class="soft">{value} gave no answer ({interval}), and are left out here.</p>'
-    text = escape(one.question.text)
-    return f'<section class="card"><h3>{text}</h3>{placed}{drawn}{left}</section>'
+    asked = f"{escape(one.question.text)} <small>{escape(_choices(one.question))}</small>"
+    return f'<section class="card"><h3>{asked}</h3>{placed}{drawn}{left}</section>'
 
 
 def _range(question: Question, readings: list[Reading]) -> tuple[float, float]:
@@ -295,11 +302,15 @@ def _crossed(one: Crossed) -> str:
 
 
 def _parquet(results: SurveyResults) -> bytes:
-    """A table with a row for each reading. The guarantee is in its metadata."""
+    """A table with a row for each reading, and two rows for each cell of a two-way table: the
+    number of people, and the share of the row. The guarantee is in the metadata.
+    """
+    found = {one.question.id: [each.to_dict() for each in one.readings] for one in results.answers}
+    found |= {f"{one.rows.id}{BETWEEN}{one.columns.id}": one.cells() for one in results.tables}
     rows = [
-        {"question": one.question.id, **reading.to_dict(), "users": results.users}
-        for one in results.answers
-        for reading in one.readings
+        {"question": name, **reading, "users": results.users}
+        for name, readings in found.items()
+        for reading in readings
     ]
     about = {
         "title": results.survey.title,

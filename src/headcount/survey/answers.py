@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core import checks
-from headcount.core.errors import InvalidValue
+from headcount.core.errors import InvalidParameter, InvalidValue
+from headcount.data.reading import Reading
 from headcount.data.rows import Kind
 from headcount.data.sources import rows_of
+from headcount.data.written import USUAL, Written
 
 NO_ANSWER = "no answer"
 _NOTHING = ("", NO_ANSWER)
@@ -39,6 +41,10 @@ class Asked(Protocol):
     def of_numbers(self) -> bool:
         """Whether answers are numbers."""
 
+    @property
+    def yes_or_no(self) -> bool:
+        """Whether answers are yes and no."""
+
 
 @dataclass(frozen=True, eq=False)
 class Given:
@@ -50,6 +56,8 @@ class Given:
     @classmethod
     def of(cls, answers: Any) -> "Given":
         """The answers of a list, an array, a column of a data frame, or an Arrow column."""
+        if isinstance(answers, cls):
+            return answers
         column = answers.combine_chunks() if hasattr(answers, "combine_chunks") else answers
         if hasattr(column, "dictionary_encode") and not _is_nested(column):
             encoded = column.dictionary_encode()
@@ -85,19 +93,21 @@ class Given:
         return found
 
 
-def columns_of(questions: Sequence[Asked], data: Any) -> dict[str, Any]:
+def columns_of(questions: Sequence[Asked], data: Any, written: Written = USUAL) -> dict[str, Any]:
     """The column of answers of each question: from a mapping, a data frame, a file, or Arrow data.
 
     A mapping has one entry for each question, under its id. In a table, the answers to a question
     with boxes may be one column of labels that are separated by semicolons, or one column
-    `id.label` for each box, which holds yes or no.
+    `id.label` for each box, which holds yes or no. `written` says how the table is written.
     """
+    rules = written.rules
     if isinstance(data, Mapping):
         for question in questions:
             if question.id not in data:
                 raise InvalidValue(f"there must be answers to question {question.id!r}, got none")
-        return {question.id: data[question.id] for question in questions}
-    rows = rows_of(data)
+        written.dialect.check_matters("other data")
+        return {one.id: _read(one, data[one.id], rules) for one in questions}
+    rows = rows_of(data, dialect=written.dialect)
     wanted = wanted_columns(questions, rows.columns)
     kinds: dict[str, Kind] = dict.fromkeys(wanted, "text")
     kinds |= {one.id: "real" for one in questions if one.of_numbers}
@@ -105,11 +115,46 @@ def columns_of(questions: Sequence[Asked], data: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for question in questions:
         if question.id in table.column_names:
-            found[question.id] = table.column(question.id)
+            found[question.id] = _read(question, table.column(question.id), rules)
         else:
             columns = {box: table.column(f"{question.id}.{box}") for box in question.boxes}
-            found[question.id] = _ticked(question, columns)
+            found[question.id] = _ticked(question, columns, rules)
     return found
+
+
+def _read(question: Asked, column: Any, rules: Reading) -> Any:
+    """The same answers, after the rules have given words a meaning."""
+    if rules == USUAL.rules:
+        return column
+    given = Given.of(column)
+    meant = [None if _is_absent(one, rules) else one for one in given.distinct]
+    if question.yes_or_no and rules.yes:
+        said = {"true": 1, "false": 0} | dict.fromkeys(rules.yes, 1) | dict.fromkeys(rules.no, 0)
+        known = _Column(question.id, allowed=rules.allowed)
+        codes = Given(meant, given.rows).coded(known, lambda one: said.get(_said(one)), 2)
+        return Given(["no", "yes", None], codes)
+    if question.of_numbers and rules.decimal != ".":
+        for at, answer in enumerate(meant):
+            if isinstance(answer, str):
+                if "." in answer:  # a point has no meaning here
+                    raise wrong_answer(question, answer, int(np.argmax(given.rows == at)))
+                meant[at] = answer.replace(rules.decimal, ".")
+    return Given(meant, given.rows)
+
+
+def _is_absent(answer: Any, rules: Reading) -> bool:
+    """Whether the rules say that the answer means a missing value."""
+    if isinstance(answer, str):
+        return answer.strip() in rules.na
+    number = isinstance(answer, int | float) and not isinstance(answer, bool)
+    return number and answer in rules.absent_numbers
+
+
+def _said(answer: Any) -> str:
+    """The answer as a word in lower case, in which 1.0 is the same as 1."""
+    if isinstance(answer, float) and answer.is_integer():
+        answer = int(answer)
+    return _word(answer).lower()
 
 
 def wanted_columns(questions: Sequence[Asked], names: Collection[str]) -> list[str]:
@@ -122,6 +167,26 @@ def wanted_columns(questions: Sequence[Asked], names: Collection[str]) -> list[s
     return wanted
 
 
+def with_names(
+    questions: Sequence[Asked], data: Any, column: str, written: Written
+) -> tuple[dict[str, Any], list[Any]]:
+    """The columns of answers, and the names of people in another column of the same table."""
+    if column in [one.id for one in questions]:
+        raise InvalidParameter(
+            f"`people` must be a column without answers, got {column!r}, which is a question"
+        )
+    columns = columns_of([*questions, _Column(column)], data, written)
+    given = Given.of(columns.pop(column))
+    missing = np.array([_is_missing(name) for name in given.distinct])[given.rows]
+    if missing.any():
+        raise InvalidValue(
+            f"the column {column!r} must have a name for each person, got none "
+            f"(row {int(np.argmax(missing)) + 1})"
+        )
+    listed = [name.strip() if isinstance(name, str) else name for name in given.distinct]
+    return columns, [listed[at] for at in given.rows.tolist()]
+
+
 def _table(batches: Sequence[Any], wanted: Sequence[str]) -> Any:
     import pyarrow
 
@@ -132,12 +197,13 @@ def _table(batches: Sequence[Any], wanted: Sequence[str]) -> Any:
     )
 
 
-def _ticked(question: Asked, columns: Mapping[str, Any]) -> list[str | None]:
+def _ticked(question: Asked, columns: Mapping[str, Any], rules: Reading) -> list[str | None]:
     """The labels of the boxes that each person ticked. None if all boxes are empty."""
     ticks, empty = [], []
     for label, column in columns.items():
-        given = Given.of(column)
-        codes = given.coded(_Box(f"{question.id}.{label}"), _tick, 0)
+        box = _Column(f"{question.id}.{label}", yes_or_no=True)
+        given = Given.of(_read(box, column, rules))
+        codes = given.coded(box, _tick, 0)
         ticks.append(np.where(codes > 0, label, ""))
         missing = np.array([_is_missing(one) for one in given.distinct])
         empty.append(missing[given.rows])
@@ -150,14 +216,15 @@ def _ticked(question: Asked, columns: Mapping[str, Any]) -> list[str | None]:
 
 
 @dataclass(frozen=True)
-class _Box:
-    """A column of ticks, as a question."""
+class _Column:
+    """A column that is not a whole question: the ticks of one box, or people's names."""
 
     id: str
     optional: bool = True
     allowed: str = "with yes or no"
     boxes: tuple[str, ...] = ()
     of_numbers: bool = False
+    yes_or_no: bool = False
 
 
 def _tick(answer: Any) -> int | None:
@@ -169,7 +236,7 @@ def numbers_given(
     question: Asked, answers: Any, low: float, high: float, *, whole: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """The answers as numbers, and which rows have no answer. These rows get the number `low`."""
-    numbers = _floats(answers)
+    numbers = None if isinstance(answers, Given) else _floats(answers)
     if numbers is None:  # some answers are text
         given = Given.of(answers)
         numbers = np.array([_number(answer) for answer in given.distinct])[given.rows]
@@ -183,9 +250,12 @@ def numbers_given(
 
 
 class WrongAnswer(InvalidValue):
-    """An answer that does not fit its question. The message `discreet` does not show the answer."""
+    """An answer that does not fit its question, as a word. The message `discreet` does not show the
+    answer.
+    """
 
     discreet: str = ""
+    word: str = ""
 
 
 def wrong_answer(question: Asked, answer: Any, row: int) -> WrongAnswer:
@@ -194,6 +264,7 @@ def wrong_answer(question: Asked, answer: Any, row: int) -> WrongAnswer:
     must = f"question {question.id!r} must be answered {question.allowed}, got"
     error = WrongAnswer(f"{must} {got} (row {row + 1})", hint=hint)
     error.discreet = f"{must} {NO_ANSWER if hint else 'something else'} in a row"
+    error.word = answer if isinstance(answer, str) else ""
     return error
 
 

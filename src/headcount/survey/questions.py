@@ -115,6 +115,11 @@ class Question(ABC):
         """Whether answers are numbers."""
         return False
 
+    @property
+    def yes_or_no(self) -> bool:
+        """Whether answers are yes and no."""
+        return False
+
     def to_dict(self) -> dict[str, Any]:
         """The question as data, as the survey file has it."""
         document: dict[str, Any] = {"id": self.id, "text": self.text, "kind": self.kind}
@@ -170,6 +175,7 @@ class YesNo(_Listed):
     kind = "yes-no"
     labels = ("no", "yes")
     allowed = "yes or no"
+    yes_or_no = True
 
     @cached_property
     def task(self) -> Task:

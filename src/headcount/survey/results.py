@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from headcount.core import checks
 from headcount.core.cached import cached_property
-from headcount.core.estimate import Estimate
+from headcount.core.estimate import Estimate, plain
 from headcount.core.guarantee import Guarantee
 from headcount.core.share_tables import ShareTable
 from headcount.core.table import Table, counted, counted_people, number
 from headcount.core.two_way import TableEstimate
 from headcount.survey.design import Design
 from headcount.survey.questions import Question
-from headcount.survey.readings import EVERYBODY, Reading
+from headcount.survey.readings import EVERYBODY, Reading, share_reading
 from headcount.survey.words import Odds, in_waves
 
 if TYPE_CHECKING:
@@ -49,6 +49,25 @@ class Crossed:
     columns: Question
     estimate: TableEstimate
     shares: ShareTable
+
+    def cells(self) -> list[dict[str, Any]]:
+        """Two lines for each cell: the number of people, and the share of its row."""
+        made, names = self.shares, self.estimate.names
+        ends = self.estimate.interval(made.confidence, sampling=made.sampling)
+        counts = zip(
+            *(plain(one) for one in (self.estimate.value, ends.low, ends.high)), strict=True
+        )
+        shares = [
+            (label, one)
+            for label, line in zip(names.rows, made.shares, strict=True)
+            for one in line
+        ]
+        found = []
+        for name, (value, low, high), (label, part) in zip(names, counts, shares, strict=True):
+            count = Reading(name, value, low, high, False)
+            share = share_reading(name, part, f"{self.rows.id} = {label}")
+            found += [{**count.to_dict(), "unit": "people"}, share.to_dict()]
+        return found
 
     def to_dict(self, confidence: float) -> dict[str, Any]:
         """The table for JSON."""
@@ -160,6 +179,7 @@ class SurveyResults:
         """The results for JSON."""
         return {
             "title": self.survey.title,
+            "introduction": self.survey.introduction,
             "users": self.users,
             "confidence": self.confidence,
             "sampling": self.sampling,

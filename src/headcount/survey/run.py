@@ -126,7 +126,7 @@ def ready(design: Design, columns: Mapping[str, Any], source: Source | None) -> 
     """Check everything that may be refused, before a ledger is charged."""
     source = SecureSource() if source is None else source
     checks.instance("source", source, Source)
-    users = people_of(design, columns)
+    users = people_of(columns, design.crowd.users)
     if isinstance(columns, SparkColumns):
         return Ready(design, columns.respondents(design, source), Bits.of(source, 1), users)
     columns = design.with_tables(columns)
@@ -153,13 +153,13 @@ def ready_wave(
     source = SecureSource() if source is None else source
     checks.instance("source", source, Source)
     checks.instance("kept", kept, KeptAnswers)
-    users = people_of(design, columns)
+    users = people_of(columns, design.crowd.users)
     return ReadyWave(design, kept, kept.prepared(design, columns, people, source), users)
 
 
-def people_of(design: Design, columns: Mapping[str, Any]) -> int:
-    """The number of people. Too few people are refused, and so are questions with different numbers
-    of answers.
+def people_of(columns: Mapping[str, Any], least: int) -> int:
+    """The number of people. Fewer than `least` people are refused, and so are questions with
+    different numbers of answers.
     """
     sizes = {name: len(column) for name, column in columns.items()}
     users = max(sizes.values())
@@ -169,10 +169,9 @@ def people_of(design: Design, columns: Mapping[str, Any]) -> int:
                 f"every question must have an answer from each of {counted_people(users)}, "
                 f"got {size:,} answers to {name!r}"
             )
-    if users < design.crowd.users:
+    if users < least:
         raise CrowdMismatch(
-            f"the survey needs the answers of at least {counted_people(design.crowd.users)}, "
-            f"got {users:,}"
+            f"the survey needs the answers of at least {counted_people(least)}, got {users:,}"
         )
     return users
 

@@ -17,10 +17,12 @@ from headcount.core.errors import CrowdMismatch, HeadcountError, InvalidParamete
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
+from headcount.data.reading import Reading
 from headcount.data.spark.frames import gathered, needed, seed_of, spark_errors
 from headcount.data.spark.remote_refusals import RemoteRefusal
 from headcount.data.spark.results import Batches, ShufflerNoise, count_result, result_batch
 from headcount.data.spark.rows import partition_source
+from headcount.data.written import Written
 from headcount.randomness.sources import SeededSource
 from headcount.road.people import Group, People, Progress
 from headcount.road.pieces import tally_of_part
@@ -47,6 +49,7 @@ class Reader:
 
     questions: tuple[Question, ...]
     names: tuple[str, ...]
+    rules: Reading
 
     def encoded(self, batch: "pyarrow.RecordBatch") -> dict[str, NDArray[Any]]:
         """The encoded answers to each question."""
@@ -54,7 +57,7 @@ class Reader:
 
         table = pyarrow.Table.from_batches([batch]).rename_columns(list(self.names))
         try:
-            columns = columns_of(self.questions, table)
+            columns = columns_of(self.questions, table, Written(self.rules))
             return {one.id: one.task.encode(one.values(columns[one.id])) for one in self.questions}
         except WrongAnswer as error:
             raise InvalidValue(error.discreet, hint=error.hint) from None
@@ -133,11 +136,12 @@ class SparkColumns(dict[str, Any]):
         self.rows, self.reader, self.users = rows, reader, users
 
     @classmethod
-    def of(cls, questions: Sequence[Question], frame: Any) -> "SparkColumns":
+    def of(cls, questions: Sequence[Question], frame: Any, written: Written) -> "SparkColumns":
         """The answers to these questions. All answers are checked."""
+        written.dialect.check_matters("a Spark data frame")
         with spark_errors():
             names = wanted_columns(questions, frame.columns)
-        reader = Reader(tuple(questions), tuple(names))
+        reader = Reader(tuple(questions), tuple(names), written.rules)
         rows = needed(frame, names)
         with spark_errors():
             groups = gathered(rows, CheckStep(reader), _ALLOWED)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Budget, Crowd, Trust
@@ -11,8 +11,10 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import Guarantee
 from headcount.core.source import Source, check_secure
+from headcount.data.reading import hint_for
+from headcount.data.written import USUAL, TableSettings, Written
 from headcount.ledger.ledger import Ledger
-from headcount.survey.answers import columns_of
+from headcount.survey.answers import WrongAnswer, columns_of, with_names
 from headcount.survey.design import Ask, Design, Noise
 from headcount.survey.kept import KeptAnswers, kept_design
 from headcount.survey.plan import SurveyPlan
@@ -115,16 +117,17 @@ class Survey:
         """What is promised to each person, for all answers together."""
         return self.design.guarantee
 
-    def columns(self, answers: Any) -> dict[str, Any]:
+    def columns(self, answers: Any, written: Written = USUAL) -> dict[str, Any]:
         """The encoded answers of all people to each question.
 
         `answers` is a mapping from ids to lists, a data frame, a path, or any other table. The
-        answers of a Spark data frame stay on the executors.
+        answers of a Spark data frame stay on the executors. `written` says how the table is
+        written.
         """
         if is_spark(answers):
-            return SparkColumns.of(self.questions, answers)
-        columns = columns_of(self.questions, answers)
-        return {one.id: one.task.encode(one.values(columns[one.id])) for one in self.questions}
+            return SparkColumns.of(self.questions, answers, written)
+        columns = columns_of(self.questions, answers, written)
+        return {one.id: _encoded(one, columns[one.id]) for one in self.questions}
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Survey":
@@ -155,29 +158,30 @@ class Survey:
         dataset: str | None = None,
         *,
         kept: KeptAnswers | None = None,
-        people: Sequence[Any] | None = None,
+        people: Sequence[Any] | str | None = None,
+        **written: Unpack[TableSettings],
     ) -> SurveyResults:
         """Make all releases. The design is made for the number of people who answered, or for
         `least_people` if there are several waves.
 
         Each run is one wave. With a ledger, all releases of the run are charged as one entry before
         anything is released. If the survey keeps answers, `kept` has the answers of earlier
-        waves, and `people` has the name of each person. Such a wave is charged only if somebody
-        has held more different answers than the ledger was charged for.
+        waves, and `people` has the name of each person, or is the column with these names. Such a
+        wave is charged only if somebody has held more different answers than the ledger was
+        charged for.
+
+        The other arguments say how the table is written, as in `estimate`: `yes`, `no`, `na`,
+        `decimal`, `separator`, `quote`, `encoding` and `sheet`.
         """
-        columns = self.columns(answers)
-        users = people_of(self.design, columns)
+        how = Written.of(**written)
+        self._check_run(answers, kept, people)
+        if isinstance(people, str):
+            answers, people = with_names(self.questions, answers, people, how)
+            how = USUAL
+        columns = self.columns(answers, how)
+        users = people_of(columns, self.least_people)
         # All waves must have the same design, because their guarantee is that of this design.
         design = self.design if self.waves > 1 else self.designed(users)
-        if self.keep_answers != (kept is not None) or self.keep_answers != (people is not None):
-            wanted = "be given" if self.keep_answers else "not be given"
-            raise InvalidParameter(
-                f"`kept` and `people` must {wanted}, since the survey "
-                f"{'keeps' if self.keep_answers else 'does not keep'} answers",
-                hint="survey.run(answers, kept=hc.KeptAnswers(), people=names) in Python"
-                if self.keep_answers
-                else "keep_answers = true",
-            )
         prepared: Ready | ReadyWave
         if kept is None or people is None:
             prepared = ready(design, columns, source)
@@ -187,3 +191,27 @@ class Survey:
             check_secure(source)
             charged(prepared, ledger, dataset)
         return SurveyResults(self, design, prepared.released(), users)
+
+    def _check_run(self, answers: Any, kept: KeptAnswers | None, people: Any) -> None:
+        if self.keep_answers != (kept is not None) or self.keep_answers != (people is not None):
+            wanted = "be given" if self.keep_answers else "not be given"
+            raise InvalidParameter(
+                f"`kept` and `people` must {wanted}, since the survey "
+                f"{'keeps' if self.keep_answers else 'does not keep'} answers",
+                hint="kept=hc.KeptAnswers(), people=names (--kept kept.json --person COLUMN)"
+                if self.keep_answers
+                else "keep_answers = true",
+            )
+        if self.keep_answers and is_spark(answers):
+            raise InvalidParameter(
+                "a survey that keeps answers must have them on this machine, got a Spark data frame"
+            )
+
+
+def _encoded(question: Question, column: Any) -> Any:
+    """The encoded answers to a question. A hint says how an unknown word can be read."""
+    try:
+        return question.task.encode(question.values(column))
+    except WrongAnswer as error:
+        error.hint = error.hint or hint_for(error.word, counting=question.yes_or_no)
+        raise
