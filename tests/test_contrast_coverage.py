@@ -107,7 +107,8 @@ def sampled(
     name: str, users: int, epsilon: float
 ) -> tuple[list[hc.Estimate], Callable[[float], Reals]]:
     """All likely estimates, and their probabilities for a share of the population."""
-    noise, task = {0: 1.0}, None
+    noise: Law = {0: 1.0}
+    task: hc.Histogram | None = None
     own, other, unit, start = 1.0, 0.0, 1, 0.0
     if name == RESPONSE:
         own, other = 1 / (1 + math.exp(-epsilon)), 1 / (1 + math.exp(epsilon))

@@ -52,8 +52,8 @@ class Pairs:
     def crowd_intervals(self, kind: Kind, confidence: float) -> list[Bounds]:
         """An interval for the two crowds, for each pair."""
         if self._errors is None:
-            ends = (side.crowd_ends(confidence) for side in (self.first, self.second))
-            return _from_ends(kind, *ends)
+            first, second = (side.crowd_ends(confidence) for side in (self.first, self.second))
+            return _from_ends(kind, first, second)
         return [
             _from_laws(kind, errors, one, other, 1 - confidence)
             for errors, (one, other) in zip(self._errors, self.values, strict=True)
@@ -84,8 +84,8 @@ class Pairs:
 
     def population_intervals(self, kind: Kind, confidence: float) -> list[Bounds]:
         """An interval for the two populations, for each pair."""
-        ends = (side.population_ends(confidence) for side in (self.first, self.second))
-        return _from_ends(kind, *ends, limits=self.first.limits)
+        first, second = (side.population_ends(confidence) for side in (self.first, self.second))
+        return _from_ends(kind, first, second, limits=self.first.limits)
 
     def population_chances(self) -> list[float]:
         """The p-value of the hypothesis that both populations are equal, for each pair."""
