@@ -3,6 +3,7 @@
 Each setting is drawn 5,000 times, most in small crowds with empty cells.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 import headcount as hc
+from headcount.core import shares
 
 pytestmark = pytest.mark.slow
 
@@ -130,7 +132,9 @@ def test_intervals_of_trees_without_a_curator_cover(
     name: str, users: int, epsilon: float, options: dict[str, Any]
 ) -> None:
     p, source = tree(name, users, epsilon, options), hc.SeededSource(14)
-    quantiles, edges, offs, laws = np.zeros(3), np.zeros(15), [], []
+    quantiles, edges = np.zeros(3), np.zeros(15)
+    offs: list[float] = []
+    laws: list[tuple[Any, NDArray[np.float64]]] = []
     for _ in range(RUNS):
         e: Any = p.estimate(p.simulate(PEOPLE * (users // 64), source), source)
         ends = e.interval(0.9)
@@ -138,7 +142,7 @@ def test_intervals_of_trees_without_a_curator_cover(
         under, over = e.error_law.margins(0.9)
         off = e.unbiased_value - BELOW[1:-1]
         edges += (-under <= off + 1e-12) & (off - 1e-12 <= over)
-        offs.append(np.max(np.maximum(-off / under, off / over)))
+        offs.append(float(np.max(np.maximum(-off / under, off / over))))
         laws.append((e.error_law, np.abs(off)))
     assert enough(quantiles / RUNS)
     assert enough(edges / RUNS)
@@ -154,6 +158,20 @@ def test_intervals_of_trees_without_a_curator_cover(
     found = judged(covers, 0.03)
     assert enough(np.array([found]))
     assert found <= 0.995 or (name, users) == ("local.tree", 64)
+
+
+@pytest.mark.parametrize(("name", "users", "epsilon", "options"), TREES)
+def test_quantiles_of_populations_by_trees_without_a_curator_cover(
+    name: str, users: int, epsilon: float, options: dict[str, Any]
+) -> None:
+    p, source = tree(name, users, epsilon, options), hc.SeededSource(17)
+    quantiles, generator = np.zeros(3), np.random.default_rng(18)
+    for _ in range(RUNS):
+        people = generator.multinomial(users, PEOPLE / 64)
+        e: Any = p.estimate(p.simulate(people, source), source)
+        ends = e.interval(0.9, sampling=True)
+        quantiles += (ends.low <= HOLDING) & (ends.high >= HOLDING + 1)
+    assert enough(quantiles / RUNS)
 
 
 @pytest.mark.parametrize(
@@ -203,3 +221,53 @@ def test_intervals_of_conditional_shares_cover(name: str, epsilon: float, held: 
     assert enough(np.array([found]))
     if name.startswith("central") and held != [0, 0, 30]:
         assert found <= 0.995
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "users", "chances"),
+    [
+        ("central.geometric", 1.0, 40, (0.3, 0.5, 0.2)),
+        ("central.geometric", 0.5, 30, (0.0, 0.2, 0.8)),
+        ("central.sum-zero", 1.0, 40, (0.3, 0.5, 0.2)),
+        ("shuffle.fake-users", 2.0, 60, (0.1, 0.5, 0.4)),
+        ("shuffle.noisy-shuffler", 2.0, 60, (0.1, 0.5, 0.4)),
+        ("shuffle.split-and-mix", 2.0, 60, (0.3, 0.1, 0.6)),
+        ("local.k-ary", 2.0, 200, (0.1, 0.2, 0.7)),
+        ("local.subset", 2.0, 200, (0.0, 0.4, 0.6)),
+        ("local.hadamard", 2.0, 200, (0.1, 0.2, 0.7)),
+    ],
+)
+def test_intervals_of_conditional_shares_of_a_population_cover(
+    name: str,
+    epsilon: float,
+    users: int,
+    chances: tuple[float, float, float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The share of bucket 0 among buckets 0 and 1.
+
+    The interval has all shares that a test does not reject. So only the test of the true share is
+    made, not the search for the ends.
+    """
+    share = chances[0] / (chances[0] + chances[1])
+    angle = math.atan2(share, 1 - share)
+
+    def one_test(possible: Callable[[float], bool], likely: float) -> tuple[float, float]:
+        return (0.0, 0.0) if possible(angle) else (math.inf, math.inf)
+
+    monkeypatch.setattr(shares, "ratios", one_test)
+    budget = hc.Budget(epsilon, 1e-6 if name.startswith("shuffle") else 0)
+    p = hc.protocol(name, hc.Histogram(3), budget, hc.Crowd(users))
+    source, generator = hc.SeededSource(19), np.random.default_rng(20)
+    runs: list[Any] = [
+        p.estimate(p.simulate(generator.multinomial(users, chances), source), source)
+        for _ in range(RUNS)
+    ]
+    off = [abs((1 - share) * e.value[0] - share * e.value[1]) for e in runs]
+    order = np.argsort(off)
+
+    def covers(at: int) -> bool:
+        found = hc.share(runs[order[at]], 0, [0, 1], 0.9, sampling=True)
+        return bool(found.interval.low == 0)
+
+    assert enough(np.array([judged(covers, 0.04)]))
