@@ -221,6 +221,20 @@ def test_trees_err_less_than_a_flat_histogram(name: str, flat: str, least: float
     assert errors[1] >= least * errors[0]
 
 
+def test_the_shuffled_tree_errs_half_as_much_as_the_best_flat_histogram() -> None:
+    """The number below an edge is a sum of buckets whose errors add up to 0. Over all edges, its
+    mean variance is (N+1)/6 times that of a noise, which is N/(N−1) times that of a bucket.
+    """
+    task, budget, crowd = hc.Histogram(1024), hc.Budget(1, 1e-6), hc.Crowd(10**5)
+    buckets = hc.protocol("shuffle.split-and-mix", task, budget, crowd, sharing="buckets")
+    flat = math.sqrt(1024 / 1023 * 1025 / 6) * buckets.standard_error()
+    assert flat == pytest.approx(36.5862, rel=1e-3)
+    for noise, gain in (("fake-users", 1.897), ("shuffler", 2.024)):
+        tree = built("shuffle.tree", 1024, 1.0, 10**5, noise=noise)
+        error = tree.estimator.ranking_error(10**5) * 10**5
+        assert flat / error == pytest.approx(gain, rel=2e-3)
+
+
 def tent(x: NDArray[np.float64], middle: float, half: float) -> NDArray[np.float64]:
     u = np.clip((x - middle) / half, -1, 1)
     return np.where(u < 0, (1 + u) ** 2 / 2, 1 - (1 - u) ** 2 / 2)

@@ -9,7 +9,8 @@ Normal      The error is treated as nearly normal if about 50 people or more ans
             at most the width times the variance, so the Cornish–Fisher expansion adds at most
             width·(z² − 1)/(6n) to the margin.
 Few         With fewer people per group, Bernstein's inequality gives the margin s: the error
-            exceeds s with probability at most exp(−ns²/(2(variance + width·s/3))).
+            exceeds s with probability at most exp(−ns²/(2(variance + width·s/3))). The variance is
+            the largest one.
 """
 
 import math
@@ -20,6 +21,23 @@ from numpy.typing import NDArray
 
 _SOME = 50  # with this many people per group or more, the error is treated as normal
 _MANY = 1000  # with this many people per group or more, the variance is estimated
+
+
+def nearly_normal(users: int, groups: int) -> bool:
+    """Whether the error of a mean over `users` people is treated as nearly normal."""
+    return users / groups >= _SOME
+
+
+def used_variances(
+    users: int,
+    *,
+    groups: int,
+    variances: NDArray[np.float64],
+    worst: NDArray[np.float64] | float,
+) -> NDArray[np.float64]:
+    """The estimated variances in a large crowd, and the bounds on them in a smaller one."""
+    enough = users / groups >= _MANY
+    return variances if enough else np.broadcast_to(worst, variances.shape)
 
 
 def mean_margin(
@@ -35,11 +53,10 @@ def mean_margin(
 
     `variances` are estimates of the mean variance of a person's term, and `worst` are bounds on it.
     """
-    per_group = users / groups
-    if per_group >= _SOME:
+    if nearly_normal(users, groups):
         deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
         skew = width * max(0.0, deviations**2 - 1) / (6 * users)
-        used = variances if per_group >= _MANY else np.broadcast_to(worst, variances.shape)
+        used = used_variances(users, groups=groups, variances=variances, worst=worst)
         return deviations * np.sqrt(used / users) + skew
     log = math.log(2 / (1 - confidence))
     third = log * width / (3 * users)

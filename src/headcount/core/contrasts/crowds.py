@@ -73,18 +73,26 @@ def square_and_add(
     first: tuple[float, float, float],
     second: tuple[float, float, float],
     weights: tuple[float, float] = (1.0, 1.0),
+    limits: tuple[float, float] = (-math.inf, math.inf),
 ) -> tuple[float, float]:
     """An interval for u·A − v·B with weights u and v, from (low, estimate, high) of A and of B.
 
     The squared distances from the estimates to the ends are added (Newcombe 1998; Zou and Donner
-    2008).
+    2008). This assumes that both distances are rarely reached at once. If an end is a limit of A or
+    B, the true quantity may often be near it. Then the distances themselves are added.
     """
     low, value, high = (weights[0] * number for number in first)
     least, other, most = (weights[1] * number for number in second)
     middle = value - other
+
+    def together(one: float, two: float, *, certain: bool) -> float:
+        return one + two if certain else math.hypot(one, two)
+
+    lowest = first[0] <= limits[0], second[0] <= limits[0]
+    highest = first[2] >= limits[1], second[2] >= limits[1]
     return (
-        middle - math.hypot(value - low, most - other),
-        middle + math.hypot(high - value, other - least),
+        middle - together(value - low, most - other, certain=lowest[0] or highest[1]),
+        middle + together(high - value, other - least, certain=highest[0] or lowest[1]),
     )
 
 

@@ -52,8 +52,8 @@ class Pairs:
     def crowd_intervals(self, kind: Kind, confidence: float) -> list[Bounds]:
         """An interval for the two crowds, for each pair."""
         if self._errors is None:
-            ends = (side.crowd_ends(confidence) for side in (self.first, self.second))
-            return _from_ends(kind, *ends)
+            first, second = (side.crowd_ends(confidence) for side in (self.first, self.second))
+            return _from_ends(kind, first, second)
         return [
             _from_laws(kind, errors, one, other, 1 - confidence)
             for errors, (one, other) in zip(self._errors, self.values, strict=True)
@@ -84,8 +84,8 @@ class Pairs:
 
     def population_intervals(self, kind: Kind, confidence: float) -> list[Bounds]:
         """An interval for the two populations, for each pair."""
-        ends = (side.population_ends(confidence) for side in (self.first, self.second))
-        return _from_ends(kind, *ends)
+        first, second = (side.population_ends(confidence) for side in (self.first, self.second))
+        return _from_ends(kind, first, second, limits=self.first.limits)
 
     def population_chances(self) -> list[float]:
         """The p-value of the hypothesis that both populations are equal, for each pair."""
@@ -130,16 +130,26 @@ def _from_laws(kind: Kind, errors: TwoErrors, one: float, other: float, wrong: f
     )
 
 
-def _from_ends(kind: Kind, first: Sequence[Ends], second: Sequence[Ends]) -> list[Bounds]:
-    combined = square_and_add if kind == "difference" else _ratio_ends
+def _from_ends(
+    kind: Kind,
+    first: Sequence[Ends],
+    second: Sequence[Ends],
+    limits: Bounds = (-math.inf, math.inf),
+) -> list[Bounds]:
+    """The intervals from those of both sides. `limits` are what the latter were cut to."""
+
+    def difference(one: Ends, other: Ends) -> Bounds:
+        return square_and_add(one, other, limits=limits)
+
+    def ratio(one: Ends, other: Ends) -> Bounds:
+        """All ratios ρ for which square-and-add does not exclude that A − ρB is 0."""
+
+        def possible(angle: float) -> bool:
+            weights = math.cos(angle), math.sin(angle)
+            low, high = square_and_add(one, other, weights, limits)
+            return low <= 0 <= high
+
+        return ratios(possible, math.atan2(one[1], other[1]))
+
+    combined = difference if kind == "difference" else ratio
     return [combined(one, other) for one, other in zip(first, second, strict=True)]
-
-
-def _ratio_ends(first: Ends, second: Ends) -> Bounds:
-    """All ratios ρ for which square-and-add does not exclude that A − ρB is 0."""
-
-    def possible(angle: float) -> bool:
-        low, high = square_and_add(first, second, (math.cos(angle), math.sin(angle)))
-        return low <= 0 <= high
-
-    return ratios(possible, math.atan2(first[1], second[1]))

@@ -27,9 +27,9 @@ Error       Unbiased. Let b_v be the coefficient of node v in the number of peop
             levels, and from a person's own bit. They do not include the error of sampling the crowd
             from a population. The error is largest if the whole crowd is in one cell. Intervals are
             those of `sampled_groups`, and treat the error as nearly normal unless the crowd is
-            small. Without the option `fanouts`, the shape of the tree minimizes the mean squared
-            error of the share below an edge if people are spread evenly. It has fewer levels if ε
-            is large.
+            small. The width of a band comes from simulated crowds. Without the option `fanouts`,
+            the shape of the tree minimizes the mean squared error of the share below an edge if
+            people are spread evenly. It has fewer levels if ε is large.
 Messages    1 message, with the level and N bits.
 """
 
@@ -57,7 +57,7 @@ from headcount.core.task import Holding
 from headcount.protocols import packed_bits
 from headcount.protocols.frequency_oracle import FrequencyOracle, Support
 from headcount.protocols.responses import lie_weight
-from headcount.protocols.sampled_groups import mean_margin
+from headcount.protocols.sampled_groups import mean_margin, nearly_normal, used_variances
 from headcount.protocols.tree import Tree, TreeFit, shapes, some_edges
 from headcount.protocols.tree_error import ranked
 from headcount.protocols.tree_estimator import FittedTree
@@ -67,6 +67,7 @@ from headcount.randomness.totals import binomial, groups
 
 _MOST_SIMULATED = 1_000_000  # about the largest number of nodes that are simulated for a band
 _MOST_BANDS = 1000  # the largest number of errors that are simulated for a band
+_AT_ONCE = 100_000  # about the number of nodes that are simulated at once
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -213,20 +214,27 @@ class Design:
         return float(shares @ variances), float(variances.max()), self._levels / self._slope * sums
 
     def simulated(
-        self, people: NDArray[np.int64], generator: np.random.Generator
+        self, people: NDArray[np.int64], number: int, generator: np.random.Generator
     ) -> NDArray[np.float64]:
-        """A pseudorandom error of the number of people below each edge, never used in a release."""
+        """Pseudorandom errors of the number of people below each edge, as many rows as `number`.
+
+        They are never used in a release.
+        """
         tree, h, q = self.fit.tree, self._levels, float(self.support.other)
-        asked = generator.multinomial(people, [1 / h] * h)
+        left = np.broadcast_to(people, (number, tree.cells))
         counts = []
         for level, size in enumerate(tree.sizes):
-            of_node = asked[:, level].reshape(size, -1).sum(axis=1)
-            of_others = of_node.sum() - of_node
+            # Of the people who have no level yet, this share answers about this level.
+            asked = generator.binomial(left, 1 / (h - level))
+            left = left - asked
+            of_node = asked.reshape(number, size, -1).sum(axis=2)
+            users = of_node.sum(axis=1, keepdims=True)
             ones = generator.binomial(of_node, float(self.support.own))
-            ones = ones + generator.binomial(of_others, q)
-            counts.append(h * (ones - of_node.sum() * q) / self._slope)
-        fitted = self.fit.cells(np.concatenate(counts), float(people.sum()))
-        return np.cumsum(fitted - people)[: self.cells - 1]
+            ones = ones + generator.binomial(users - of_node, q)
+            counts.append(h * (ones - users * q) / self._slope)
+        fitted = self.fit.cells(np.concatenate(counts, axis=1), float(people.sum()))
+        below: NDArray[np.float64] = np.cumsum(fitted - people, axis=1)[:, : self.cells - 1]
+        return below
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,19 +293,28 @@ class LocalTreeError:
         )
 
     def band_margins(self, confidence: float) -> EdgeMargins:
-        """Margins from simulated errors of a crowd like the estimated one (see `tree_error`)."""
-        tree, generator = self.design.fit.tree, np.random.default_rng(0)
+        """Margins from simulated errors of a crowd like the estimated one (see `tree_error`). A
+        small crowd may differ too much from its estimate. Then the probability of an error is
+        divided among all edges.
+        """
+        tree, users = self.design.fit.tree, self.users
+        if not nearly_normal(users, tree.levels):
+            return self.margins(1 - (1 - confidence) / len(self.design.edges))
         number = max(_MOST_SIMULATED // tree.nodes, math.ceil(2 / (1 - confidence)))
         number = min(number, _MOST_BANDS)
-        ends = np.rint(self.users * np.concatenate([[0.0], self.below, [1.0]]))
+        ends = np.rint(users * np.concatenate([[0.0], self.below, [1.0]]))
         people = np.zeros(tree.cells, dtype=np.int64)
         people[: self.design.cells] = np.diff(ends)
-        errors = self.standard_error
-        largest = [
-            np.max(np.abs(self.design.simulated(people, generator)) / self.users / errors)
-            for _ in range(number)
-        ]
-        width = ranked(np.array(largest), confidence) * errors
+        generator, largest = np.random.default_rng(0), np.empty(number)
+        errors, at_once = users * self.standard_error, max(1, _AT_ONCE // tree.nodes)
+        for start in range(0, number, at_once):
+            piece = largest[start : start + at_once]
+            found = np.abs(self.design.simulated(people, len(piece), generator))
+            piece[:] = np.max(found / errors, axis=1)
+        used = used_variances(
+            users, groups=tree.levels, variances=self._variances, worst=self.design.worst[0]
+        )
+        width = ranked(largest, confidence) * np.sqrt(used / users)
         return width, width
 
 
