@@ -90,9 +90,6 @@ docs: .venv/docs guide ## Build the documentation into site/
 	$(BIN)/zensical build --strict --clean
 	$(BIN)/python docs/typeset.py
 
-wheel: .venv/all browser guide ## Build a wheel with all pages into dist/
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
-
 # The pages are built in Node. Formulas are typeset when pages are built, by KaTeX, which runs in Node.
 node:
 	@command -v npm >/dev/null || \
