@@ -29,6 +29,7 @@ _TRACES = (
     "terminate called",
 )  # fmt: skip
 _WARNING = re.compile(r"\b[A-Z]\w*Warning\b")
+_LOGGED = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ headcount[\w.]* INFO: ")
 _NOISE = re.compile(r"<class |<function |Errno|0x[0-9a-fA-F]{6,}| object at ")
 _CHATTER = "chatter"  # what an audited function prints
 
@@ -62,6 +63,8 @@ def streams(line: Line, ended: Ended, *, lost: bool = False) -> Iterator[str]:
     if leaks:
         return
     said = [one for one in err.splitlines() if one != _CHATTER]
+    if "--verbose" in line.typed:
+        said = [one for one in said if not _LOGGED.match(one)]
     yield from _refusals(said)
     if lost:
         return
