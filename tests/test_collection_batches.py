@@ -257,6 +257,7 @@ def test_files_of_other_messages_are_refused(tmp_path: Path, engine: SparkSessio
         counted(one, other, engine)
 
 
+@pytest.mark.slow
 def test_a_batch_with_an_empty_file_is_refused_on_spark(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -434,7 +434,7 @@ def test_options_are_declared_once() -> None:
         "--epsilon", "--delta", "--users", "--trust", "--dishonest", "--calibration", "--protocol",
         "--dataset", "--exact", "--values", "--runs", "--seed", "--confidence", "--out",
         "--sampling", "--yes", "--store", "--port", "--close-at", "--margin",
-        "--token-file",
+        "--token-file", "--person",
     }  # fmt: skip
 
 

@@ -100,6 +100,7 @@ def test_an_answer_is_needed(one_hot: Locator) -> None:
     expect(one_hot).to_contain_text("Choose an answer first.")
 
 
+@pytest.mark.slow
 def test_crowd_is_estimated_from_the_ones_that_came(one_hot: Locator) -> None:
     found = embedded()["answers"]
     people = found["people"]
@@ -125,6 +126,7 @@ def test_crowd_is_estimated_from_the_ones_that_came(one_hot: Locator) -> None:
 # The triangle ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("crowd", "level"), [(0, 0), (1, 1), (2, 3)])
 def test_estimates_have_the_error_of_the_formula(simplex: Locator, crowd: int, level: int) -> None:
     found = embedded()["answers"]
@@ -141,6 +143,7 @@ def test_estimates_have_the_error_of_the_formula(simplex: Locator, crowd: int, l
     assert moved < measured
 
 
+@pytest.mark.slow
 def test_moved_points_are_the_nearest_in_the_triangle(simplex: Locator) -> None:
     """The nearest point is found by comparing all points of a fine grid."""
     slide(simplex, "People in each crowd", 0)
@@ -198,6 +201,7 @@ def test_worth_follows_from_the_variances(
     expect(worth).to_contain_text(f"{round(flipped):,} unprotected ones")
 
 
+@pytest.mark.slow
 def test_chart_of_worth_moves_with_the_sliders(worth: Locator) -> None:
     expect(worth.locator("figcaption")).to_contain_text("d = 5")
     slide(worth, "Possible answers, d", 3)

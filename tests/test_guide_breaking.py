@@ -151,6 +151,7 @@ def moved(people: int, lie: float) -> tuple[float, float]:
     return float(mean[ratio > 1].sum()), float(np.maximum(no, yes).sum() / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "label"),
     [("honesty", "People who follow the protocol"), ("small", "People who came")],
@@ -178,6 +179,7 @@ def test_thin_crowd(browser: Browser, data: Any, name: str, label: str) -> None:
             assert near(right, int(crowds), guessed)
 
 
+@pytest.mark.slow
 def test_small_crowd_has_no_noise_for_some_protocols(browser: Browser, data: Any) -> None:
     with opened(browser) as page:
         place = panel(page, "small")
@@ -188,6 +190,7 @@ def test_small_crowd_has_no_noise_for_some_protocols(browser: Browser, data: Any
         assert "CrowdMismatch" not in said(place)
 
 
+@pytest.mark.slow
 def test_waves_of_new_messages(browser: Browser, data: Any) -> None:
     waves = data["waves"]
     with opened(browser) as page:
@@ -207,6 +210,7 @@ def test_waves_of_new_messages(browser: Browser, data: Any) -> None:
         assert reading(place, "Margin of one day") == "nothing is learned"
 
 
+@pytest.mark.slow
 def test_waves_of_kept_messages(browser: Browser, data: Any) -> None:
     kept = data["waves"]["kept"]
     with opened(browser) as page:
@@ -257,6 +261,7 @@ def test_search_agrees_with_the_theorem() -> None:
     assert all(in_node("reachable", [[one, 1] for one in near_one]))
 
 
+@pytest.mark.slow
 def test_floats(browser: Browser, data: Any) -> None:
     with opened(browser) as page:
         place = panel(page, "floats")

@@ -19,6 +19,7 @@ def data() -> Any:
 # Part 1 -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_doorbell_shows_bit_message_and_bytes(browser: Browser) -> None:
     with opened(browser) as page:
         place = widget(page, "doorbell")
@@ -44,6 +45,7 @@ def test_doorbell_shows_bit_message_and_bytes(browser: Browser) -> None:
         assert seen == {(0, 0), (0, 1), (1, 0), (1, 1)}
 
 
+@pytest.mark.slow
 def test_doorbell_lies_as_often_as_it_says(browser: Browser, data: Any) -> None:
     with opened(browser) as page:
         place = widget(page, "doorbell")
@@ -104,6 +106,7 @@ def test_slider_of_denials_moves_everything(browser: Browser, data: Any) -> None
         expect(place.locator(".slider .value")).to_have_text("60 %")
 
 
+@pytest.mark.slow
 def test_charts_are_read_with_keys_and_pointer(browser: Browser, data: Any) -> None:
     with opened(browser) as page:
         place = widget(page, "evasion")
@@ -133,6 +136,7 @@ def test_charts_are_read_with_keys_and_pointer(browser: Browser, data: Any) -> N
 # Part 2 -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_one_crowd_is_estimated_and_revealed(browser: Browser, data: Any) -> None:
     with opened(browser) as page:
         place = widget(page, "one-crowd")
@@ -163,9 +167,10 @@ def test_one_crowd_is_estimated_and_revealed(browser: Browser, data: Any) -> Non
         assert max(offs) <= DEVIATIONS * first["standard_error"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("crowd", "honesty"),
-    [(0, 5), *(pytest.param(*one, marks=pytest.mark.slow) for one in [(2, 5), (1, 1), (2, 9)])],
+    [(0, 5), (2, 5), (1, 1), (2, 9)],
 )
 def test_many_crowds_scatter_as_the_library_says(
     browser: Browser, data: Any, crowd: int, honesty: int
@@ -240,6 +245,7 @@ def test_distribution_builds_up_before_the_eyes(browser: Browser) -> None:
 # Part 3 -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_attacker_scores_rightly(browser: Browser, data: Any) -> None:
     rounds = data["guessing"]["rounds"]
     setting = data["guessing"]["doorbell"]
@@ -300,11 +306,12 @@ def test_best_attacker_comes_close_to_what_epsilon_permits(browser: Browser, dat
             assert share > permitted - DEVIATIONS * spread
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "share"),
     [
-        pytest.param("Always bet on yes", 0.5, marks=pytest.mark.slow),
-        pytest.param("Toss a coin", 0.5, marks=pytest.mark.slow),
+        ("Always bet on yes", 0.5),
+        ("Toss a coin", 0.5),
         ("Bet against every message", 0.25),
     ],
 )
@@ -317,6 +324,7 @@ def test_no_strategy_beats_what_epsilon_permits(
         assert near(200_000 * found, 200_000, share)
 
 
+@pytest.mark.slow
 def test_odds_sentence(browser: Browser, data: Any) -> None:
     with opened(browser) as page:
         place = widget(page, "guessers")

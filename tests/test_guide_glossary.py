@@ -25,6 +25,7 @@ TERMS = (
 # Glossary -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_term_has_one_sentence(browser: Browser) -> None:
     with opened(browser) as page:
         names = page.locator(".glossary dt").all_inner_texts()

@@ -173,6 +173,7 @@ def count_in(text: str) -> int:
     return int(numbers_in(text.partition(" times")[0])[-1])
 
 
+@pytest.mark.slow
 def test_coin(browser: Browser, data: Any) -> None:
     with opened(browser) as page:
         place = widget(page, "measuring")
@@ -193,6 +194,7 @@ def test_coin(browser: Browser, data: Any) -> None:
         assert check(place, 1.5, 0.05, 10_000)
 
 
+@pytest.mark.slow
 def test_noise(browser: Browser, data: Any) -> None:
     with opened(browser) as page:
         place = widget(page, "measuring")
@@ -220,6 +222,7 @@ def test_table(browser: Browser) -> None:
         expect(place.locator(".result .problem")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_stranger(browser: Browser, data: Any) -> None:
     truths = []
     with opened(browser) as page:

@@ -21,7 +21,6 @@ WAYS = {
     "Noise that cancels": ("correlated", "shuffle.correlated"),
     "The shuffler adds noise": ("noisy", "shuffle.noisy-shuffler"),
 }
-FIRST, *OTHERS = WAYS
 
 
 def place(name: str) -> Any:
@@ -161,6 +160,7 @@ def ask(lanes: Locator) -> dict[str, float]:
     }
 
 
+@pytest.mark.slow
 def test_errors_and_intervals_are_those_of_the_library(lanes: Locator) -> None:
     found = embedded()["mixing"]
     for crowd, level in ((1, 1), (3, 0), (2, 2)):
@@ -180,9 +180,8 @@ def test_errors_and_intervals_are_those_of_the_library(lanes: Locator) -> None:
             assert [shown_number(one) for one in shown_margins] == pytest.approx(margins, rel=6e-3)
 
 
-@pytest.mark.parametrize(
-    "way", [FIRST, *(pytest.param(way, marks=pytest.mark.slow) for way in OTHERS)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
 def test_estimates_have_the_stated_errors(lanes: Locator, way: str) -> None:
     """The mean of some estimates is near the truth, and so is the error that the page measures."""
     key, _ = WAYS[way]
@@ -230,6 +229,7 @@ def test_analyzer_sees_what_the_lane_says(lanes: Locator) -> None:
     assert found["Shuffle"] == shown_number(ones[1]) - 14
 
 
+@pytest.mark.slow
 def test_nobody_is_counted_exactly(lanes: Locator) -> None:
     """The zero-exact answer for an empty crowd is 0, whatever the noise."""
     slide(lanes, "People who hold a yes", 0)
@@ -287,6 +287,7 @@ def test_law_of_the_noise_is_drawn(smooth: Locator) -> None:
             assert bool(calm) == (max(ratio, other) < math.e)
 
 
+@pytest.mark.slow
 def test_three_deltas_and_what_is_enough(smooth: Locator) -> None:
     found = embedded()["smooth"]
     for level_at, level in enumerate(found["levels"]):

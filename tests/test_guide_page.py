@@ -44,13 +44,14 @@ def test_parts_are_numbered_without_gaps() -> None:
     assert [f"{int(number):02}-{part}" for part, number in shown] == names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("viewport", "scheme"),
     [
         pytest.param(PHONE, "dark", id="phone-dark"),
-        pytest.param(DESKTOP, "light", id="desktop-light", marks=pytest.mark.slow),
-        pytest.param(PHONE, "light", id="phone-light", marks=pytest.mark.slow),
-        pytest.param(DESKTOP, "dark", id="desktop-dark", marks=pytest.mark.slow),
+        pytest.param(DESKTOP, "light", id="desktop-light"),
+        pytest.param(PHONE, "light", id="phone-light"),
+        pytest.param(DESKTOP, "dark", id="desktop-dark"),
     ],
 )
 def test_page_is_for_everybody(browser: Browser, viewport: dict[str, int], scheme: str) -> None:

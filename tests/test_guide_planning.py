@@ -135,9 +135,8 @@ def test_offers(browser: Browser, data: Any) -> None:
                     assert f"least_people = {people}\n" in file.inner_text()
 
 
-@pytest.mark.parametrize(
-    "trust", [TRUSTS[0], *(pytest.param(trust, marks=pytest.mark.slow) for trust in TRUSTS[1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("trust", TRUSTS)
 def test_file_is_a_survey(browser: Browser, data: Any, tmp_path: Path, trust: str) -> None:
     """The file has what the reader wrote, and its plan has the margin that the page promised."""
     nasty = 'Is "C:\\temp" a place? 100 % 🙂\t#'
@@ -168,6 +167,7 @@ def test_file_is_a_survey(browser: Browser, data: Any, tmp_path: Path, trust: st
     assert survey.plan().worst_margin == planned[1]["margin"]
 
 
+@pytest.mark.slow
 def test_file_keeps_texts_of_all_questions(browser: Browser, data: Any) -> None:
     with opened(browser) as page:
         place = widget(page, "planning")

@@ -124,6 +124,7 @@ def test_every_answer_is_scored_and_every_mistake_is_simulated(
         expect(place.locator("li")).to_have_count(len(RIGHT) - score)
 
 
+@pytest.mark.slow
 def test_right_answers_win(browser: Browser, data: Any) -> None:
     with opened(browser) as page:
         place = start(page, 3)
@@ -162,6 +163,7 @@ def test_numbers_are_fresh_and_all_kinds_of_questions_come(browser: Browser, dat
     assert kinds == {(name, kind) for name, some in KINDS.items() for kind in some}
 
 
+@pytest.mark.slow
 def test_quiz_by_keyboard_and_on_a_phone(browser: Browser) -> None:
     with opened(browser, all_parts=False, viewport=PHONE, color_scheme="dark") as page:
         place = start(page, 1)

@@ -72,6 +72,7 @@ def test_every_crowd_has_the_ratio_of_the_library(widget: Locator) -> None:
                 assert reading(widget, "Pairs compared") == str(2 * people)
 
 
+@pytest.mark.slow
 def test_every_gap_has_the_ratio_of_the_library(widget: Locator) -> None:
     widget.get_by_text(KINDS[2]).click()
     for never in range(5):

@@ -110,6 +110,7 @@ def test_noise_is_that_of_the_formulas() -> None:
 # Bias against noise ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_parts_of_the_error_of_bins(density: Locator) -> None:
     found = embedded()["shapes"]
     for crowd, level, bins in ((3, 1, 25), (0, 0, 1), (4, 3, 40), (2, 2, 8)):
@@ -127,6 +128,7 @@ def test_parts_of_the_error_of_bins(density: Locator) -> None:
             assert number_in(reading(density, name)) == pytest.approx(value, rel=6e-3, abs=2e-7)
 
 
+@pytest.mark.slow
 def test_parts_of_the_error_of_waves(density: Locator) -> None:
     found = embedded()["shapes"]
     density.get_by_role("radio", name="Waves").check()
@@ -142,6 +144,7 @@ def test_parts_of_the_error_of_waves(density: Locator) -> None:
         assert number_in(reading(density, "Mean squared error")) == pytest.approx(total, rel=6e-3)
 
 
+@pytest.mark.slow
 def test_best_number_is_found(density: Locator) -> None:
     """The chart is hidden until the reader asks for it."""
     chart = density.locator(".chart").nth(1)
@@ -171,9 +174,10 @@ def measured(density: Locator) -> float:
     return number_in(found[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "number", "place"),
-    [("bins", 12, 11), pytest.param("waves", 5, 2, marks=pytest.mark.slow)],
+    [("bins", 12, 11), ("waves", 5, 2)],
 )
 def test_crowds_have_the_stated_error(density: Locator, way: str, number: int, place: int) -> None:
     """The mean of 30 squared errors is near the stated mean. Their spread is seen in the runs."""

@@ -47,6 +47,7 @@ def pressed(page: Page, name: str, *, role: str = "button") -> None:
     page.keyboard.press("Enter")
 
 
+@pytest.mark.slow
 def test_people_answer_every_kind_of_question(tmp_path: Path) -> None:
     """From the link to the receipt, with an invitation code and a question that is left out."""
     questions = [SMOKE, {**SEX, "optional": True}, DRUGS, SLEEP, PARTNERS]

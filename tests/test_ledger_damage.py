@@ -18,6 +18,9 @@ from ledgers import ask, made, responses, rows_of, spend
 
 
 @pytest.mark.parametrize(
+    "place", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True
+)
+@pytest.mark.parametrize(
     "damage",
     [
         "UPDATE entries SET epsilon = 'much'",
@@ -235,11 +238,11 @@ def check_bits(folder: Path, chosen: Callable[[bytes], Iterable[int]]) -> None:
 
 
 def test_flipped_bits_are_refused_or_do_not_matter(tmp_path: Path) -> None:
-    """A thousand bits in bytes that are used."""
+    """Three hundred bits in bytes that are used."""
 
     def some(data: bytes) -> list[int]:
         used = [8 * at + bit for at, byte in enumerate(data) if byte for bit in range(8)]
-        return used[:: len(used) // 1000]
+        return used[:: len(used) // 300]
 
     check_bits(tmp_path, some)
 

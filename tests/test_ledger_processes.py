@@ -86,6 +86,7 @@ def test_what_others_spend_meanwhile_counts(place: str, monkeypatch: pytest.Monk
     assert rows_of(place, "SELECT epsilon FROM entries") == [("1.0",)]
 
 
+@pytest.mark.slow
 def test_killed_processes_never_overspend(tmp_path: Path) -> None:
     run_storm(str(tmp_path / "spent.db"), tmp_path, processes=4, kills=4, seed=1)
 

@@ -276,6 +276,7 @@ def test_a_broken_cell_stops_the_run(cell: str, tmp_path: Path) -> None:
         notebook_pages.outputs(path)
 
 
+@pytest.mark.slow
 def test_a_page_shows_words_code_outputs_and_figures(tmp_path: Path) -> None:
     figure = "figures.curve_figure('Two curves', {'a': [(0, 1), (1, 1e-3)]})"
     protocol = "p = hc.protocol('central.geometric', hc.Count(), hc.Budget(1), hc.Crowd(100))"

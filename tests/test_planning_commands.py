@@ -356,6 +356,7 @@ def test_terminals_are_narrow_plain_or_colored() -> None:
     assert "\x1b[3" not in run(*COUNT, FORCE_COLOR="1", NO_COLOR="1").stdout
 
 
+@pytest.mark.slow
 def test_shells_complete_names() -> None:
     done = run(
         _HEADCOUNT_COMPLETE="complete_bash",

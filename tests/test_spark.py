@@ -177,6 +177,7 @@ LAWS: dict[str, tuple[hc.Task, list[Any], list[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["count", "histogram", pytest.param("mean", marks=slow)])
 def test_tallies_of_messages_have_the_law_of_simulations(spark: SparkSession, task: str) -> None:
     """There are many crowds, one per group. Their estimates spread like those of simulations."""
@@ -214,6 +215,7 @@ def test_tallies_of_messages_have_the_law_of_simulations(spark: SparkSession, ta
         assert spreads[0] > spreads[1] / 20, name
 
 
+@pytest.mark.slow
 def test_partitions_and_pieces_never_share_their_noise(spark: SparkSession) -> None:
     """Partitions with the same values send different messages. Only the same seed repeats them."""
     protocol = hc.protocol("local.randomized-response", hc.Count(), hc.Budget(1), hc.Crowd(1200))
@@ -577,6 +579,7 @@ def test_shuffled_messages_are_in_an_order_that_says_nothing(
     assert 3500 in e.interval(1 - ALARM)
 
 
+@pytest.mark.slow
 def test_rare_messages_are_withheld_before_anything_is_written(spark: SparkSession) -> None:
     values = ["common"] * 1500 + ["rare"] * 5
     protocol = hc.protocol(

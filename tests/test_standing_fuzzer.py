@@ -89,7 +89,7 @@ def test_every_command_and_option_is_known() -> None:
 
 
 def test_some_lines(nest: Nursery, home: zoo.Zoo) -> None:
-    nothing_wrong([*wrong_lines(nest, home, f"{SEED} quick", 60)])
+    nothing_wrong([*wrong_lines(nest, home, f"{SEED} quick", 20)])
 
 
 SPENT = "estimate people.csv --column smoker --epsilon 0.5 --ledger spent.db --out new.json --json"
@@ -153,6 +153,7 @@ def test_an_answer_without_a_place(nest: Nursery, home: zoo.Zoo, stream: Stream)
     )
 
 
+@pytest.mark.slow
 def test_a_limit_on_files(nest: Nursery, home: zoo.Zoo) -> None:
     replacing = [line for line in faults.WRITING if line.value("--out") in ("old.json", "old.html")]
     for line in replacing:
