@@ -8,9 +8,11 @@ it.
   hold is a function of the set of responses alone, so it cannot show their order.
 """
 
+import struct
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from headcount.collect.store import Run
@@ -87,51 +89,77 @@ class Rows(Inbox):
         run("DELETE FROM inbox WHERE number = ?", number)
 
 
+class Block(NamedTuple):
+    """Places in increasing order, and the rows at these places, one after another. Each row begins
+    with its length and ends with zeros, so that all rows have the same size.
+    """
+
+    places: list[int]
+    rows: bytes
+
+
+_EMPTY = Block([], b"")
+
+
 class Buckets(Inbox):
     """A hash table that does not remember its history.
 
     At level l there are 2^l blocks, and a row is in the block that the first l bits of its place
-    name. A block holds the number of its rows, then the rows in the order of their places, then
-    zeros. All blocks of a survey have the same size. A row is added by writing its block again. If
-    a block has no room for a row, all blocks are replaced by those of the first level at which
-    every row has room. So the level, like the blocks, depends only on which rows there are.
+    name. A block is stored as the number of its rows, their places in increasing order, and the
+    rows in the same order, with zeros wherever there is room for more. All blocks of a survey have
+    the same size. A row is added by writing its block again. If a block has no room for a row, all
+    blocks are replaced by those of the first level at which every row has room. So the level, like
+    the blocks, depends only on which rows there are.
     """
 
     columns = "block INTEGER PRIMARY KEY, body {0} NOT NULL"
 
     def __init__(self, run: "Run", number: int, most: int) -> None:
         super().__init__(run, number, most)
-        self._entry = _PLACE + _LENGTH + most
-        self._block = max(_BLOCK, _LENGTH + _LEAST_ROWS * self._entry)
-        self._room = (self._block - _LENGTH) // self._entry
+        self._row = _LENGTH + most
+        entry = _PLACE + self._row
+        self._room = max(_LEAST_ROWS, (_BLOCK - _LENGTH) // entry)
+        self._size = max(_BLOCK, _LENGTH + self._room * entry)
         self._first, last = _keys_of(number)
         ((largest,),) = run(
             "SELECT MAX(block) FROM inbox WHERE block BETWEEN ? AND ?", self._first, last
         )
         self._level = -1 if largest is None else (largest - self._first) // _MOST_BLOCKS
-        self._read: dict[int, dict[int, bytes]] = {}
+        self._read: dict[int, Block] = {}
         self._changed: set[int] = set()
 
     def at(self, place: int) -> bytes | None:
-        return self._rows_beside(place).get(place)
+        block = self._block_at(self._number_of(place))
+        index = bisect_left(block.places, place)
+        if block.places[index : index + 1] != [place]:
+            return None
+        return self._body(block, index)
 
     def add(self, place: int, body: bytes) -> None:
-        self._rows_beside(place)[place] = body
-        self._changed.add(self._block_of(place, self._level))
+        number = self._number_of(place)
+        places, rows = self._block_at(number)
+        index = bisect_left(places, place)
+        row = len(body).to_bytes(_LENGTH, "big") + body.ljust(self._most, b"\0")
+        cut = index * self._row
+        self._read[number] = Block(
+            [*places[:index], place, *places[index:]], rows[:cut] + row + rows[cut:]
+        )
+        self._changed.add(number)
 
     def write(self) -> None:
-        while self._level < 0 or any(len(rows) > self._room for rows in self._read.values()):
+        while self._level < 0 or any(self._is_crowded(block) for block in self._read.values()):
             self._grow()
         blocks = [
-            (self._packed(self._read[at]), self._key(self._level, at))
-            for at in sorted(self._changed)
+            (self._packed(self._read[number]), self._key(self._level, number))
+            for number in sorted(self._changed)
         ]
         self._run.many("UPDATE inbox SET body = ? WHERE block = ?", blocks)
         self._changed = set()
 
     def bodies(self) -> Iterator[bytes]:
-        for at in range(1 << self._level if self._level >= 0 else 0):
-            yield from self._rows_of(at).values()
+        for number in range(1 << self._level if self._level >= 0 else 0):
+            block = self._stored(number)
+            yield from (self._body(block, index) for index in range(len(block.places)))
 
     @staticmethod
     def delete(run: "Run", number: int) -> None:
@@ -139,65 +167,68 @@ class Buckets(Inbox):
 
     # Blocks -------------------------------------------------------------------------------------
 
-    def _key(self, level: int, at: int) -> int:
-        return self._first + level * _MOST_BLOCKS + at
+    def _key(self, level: int, number: int) -> int:
+        return self._first + level * _MOST_BLOCKS + number
 
-    @staticmethod
-    def _block_of(place: int, level: int) -> int:
-        return place >> (PLACE_BITS - max(0, level))
+    def _number_of(self, place: int) -> int:
+        return place >> (PLACE_BITS - max(0, self._level))
 
-    def _rows_beside(self, place: int) -> dict[int, bytes]:
-        """The rows in the block of a place, with those that were added."""
-        at = self._block_of(place, self._level)
-        if at not in self._read:
-            self._read[at] = self._rows_of(at)
-        return self._read[at]
+    def _is_crowded(self, block: Block) -> bool:
+        return len(block.places) > self._room
 
-    def _rows_of(self, at: int) -> dict[int, bytes]:
-        """The rows in a block as it was written. Before the first block is written, there are no
-        rows.
-        """
+    def _body(self, block: Block, index: int) -> bytes:
+        start = index * self._row
+        length = int.from_bytes(block.rows[start : start + _LENGTH], "big")
+        return block.rows[start + _LENGTH : start + _LENGTH + length]
+
+    def _block_at(self, number: int) -> Block:
+        """A block with the rows that were added."""
+        if number not in self._read:
+            self._read[number] = self._stored(number)
+        return self._read[number]
+
+    def _stored(self, number: int) -> Block:
+        """A block as it was written. Before the first one is written, there are no rows."""
         if self._level < 0:
-            return {}
-        key = self._key(self._level, at)
+            return _EMPTY
+        key = self._key(self._level, number)
         ((body,),) = self._run("SELECT body FROM inbox WHERE block = ?", key)
-        rows = {}
-        for number in range(int.from_bytes(body[:_LENGTH], "big")):
-            start = _LENGTH + number * self._entry
-            begin = start + _PLACE + _LENGTH
-            length = int.from_bytes(body[start + _PLACE : begin], "big")
-            rows[int.from_bytes(body[start : start + _PLACE], "big")] = body[begin : begin + length]
-        return rows
+        count = int.from_bytes(body[:_LENGTH], "big")
+        start = _LENGTH + self._room * _PLACE
+        places = struct.unpack_from(f">{count}Q", body, _LENGTH)
+        return Block([*places], body[start : start + count * self._row])
 
-    def _packed(self, rows: dict[int, bytes]) -> bytes:
-        entries = [
-            place.to_bytes(_PLACE, "big")
-            + len(rows[place]).to_bytes(_LENGTH, "big")
-            + rows[place].ljust(self._most, b"\0")
-            for place in sorted(rows)
-        ]
-        return b"".join([len(rows).to_bytes(_LENGTH, "big"), *entries]).ljust(self._block, b"\0")
+    def _packed(self, block: Block) -> bytes:
+        count = len(block.places)
+        places = struct.pack(f">{count}Q", *block.places).ljust(self._room * _PLACE, b"\0")
+        whole = count.to_bytes(_LENGTH, "big") + places + block.rows
+        return whole.ljust(self._size, b"\0")
+
+    def _halves(self, number: int) -> list[Block]:
+        """The two blocks of the next level that replace a block."""
+        places, rows = self._block_at(number)
+        index = bisect_left(places, (2 * number + 1) << (PLACE_BITS - self._level - 1))
+        cut = index * self._row
+        return [Block(places[:index], rows[:cut]), Block(places[index:], rows[cut:])]
 
     def _grow(self) -> None:
         """Replace all blocks by those of the next level. A block that is still too full stays in
         memory, and an empty one is written for it. So every file grows by the same steps.
         """
         level = self._level + 1
-        crowded: dict[int, dict[int, bytes]] = {}
-        for at in range(1 << max(0, self._level)):
-            parts: dict[int, dict[int, bytes]] = {
-                part: {} for part in ((2 * at, 2 * at + 1) if level else (0,))
-            }
-            for place, body in (self._read[at] if at in self._read else self._rows_of(at)).items():
-                parts[self._block_of(place, level)][place] = body
-            crowded |= {part: rows for part, rows in parts.items() if len(rows) > self._room}
+        crowded: dict[int, Block] = {}
+        for number in range(1 << max(0, self._level)):
+            halves = self._halves(number) if level else [self._block_at(number)]
+            found = dict(enumerate(halves, 2 * number))
+            crowded |= {one: block for one, block in found.items() if self._is_crowded(block)}
             self._run.many(
                 "INSERT INTO inbox VALUES (?, ?)",
                 [
-                    (self._key(level, part), self._packed({} if part in crowded else rows))
-                    for part, rows in parts.items()
+                    (self._key(level, one), self._packed(_EMPTY if one in crowded else half))
+                    for one, half in found.items()
                 ],
             )
+            del self._read[number]
         self._run("DELETE FROM inbox WHERE block BETWEEN ? AND ?",
                   self._first, self._key(level, 0) - 1)  # fmt: skip
         self._level, self._read, self._changed = level, crowded, set(crowded)
