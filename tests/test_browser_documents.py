@@ -401,8 +401,11 @@ def test_promises_are_rounded_up(page: Page) -> None:
     texts = in_browser(page, "shown", [[bound] for bound in bounds])
     assert texts == in_node("shown", [[bound] for bound in bounds])
     assert texts[:2] == ["1.00001", "3"]
+    assert texts[4:6] == ["1.24 × 10⁻⁶", "9.99 × 10⁻⁷"]
+    lowered = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
     for bound, text in zip(bounds, texts, strict=True):
-        assert bound <= float(text) <= bound * 1.01
+        number = float(text.replace(" × 10", "e").translate(lowered))
+        assert bound <= number <= bound * 1.01
 
 
 if __name__ == "__main__":

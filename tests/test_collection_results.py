@@ -251,7 +251,7 @@ def test_the_page_shows_every_answer_and_what_was_promised(
         assert one["who"] in page.text
         assert one["what"] in page.text
     assert "Shares within each row" in page.text
-    assert f"survey {saved['survey']}" in page.text
+    assert f"Fingerprint of the survey (SHA-256): {saved['survey']}" in page.text
     table = pyarrow.parquet.read_table(tmp_path / "results.parquet")
     assert set(table.column("question").to_pylist()) == {
         *(one.id for one in QUESTIONS), "smoke × way",

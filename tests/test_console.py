@@ -5,6 +5,7 @@ import html
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -17,7 +18,9 @@ from headcount.collect.shuffler import Sent, Shuffler
 from headcount.collect.store import opened
 from headcount.console.app import Console, Handlers, console_app
 from headcount.console.form import survey_text
+from headcount.console.pages import collecting, projector
 from headcount.console.surveys import Folder, example
+from headcount.core.budget import Trust
 from headcount.core.errors import Infeasible, UnreadableData
 from headcount.survey.file import read
 from headcount.survey.plan import needed_epsilon
@@ -361,6 +364,34 @@ def test_junk_files_are_refused_in_words(
         check_harmless(page.text)
     assert inside.get("/").status_code == 200
     assert said in html.unescape(inside.get("/surveys/habits").text)
+
+
+@pytest.mark.parametrize(
+    ("host", "phones"),
+    [
+        ("https://survey.example", True),
+        ("http://127.0.0.1:8401", False),
+        ("http://[::1]:8401", False),
+        ("http://localhost:8401", False),
+    ],
+)
+def test_there_is_a_qr_code_if_phones_can_follow_the_link(host: str, phones: bool) -> None:
+    found: Any = SimpleNamespace(
+        document=SimpleNamespace(title="", admission="open", trust=Trust.LOCAL, least_people=25),
+        status=SimpleNamespace(responses=3, coarse=0, step=20, least_people=25),
+        address=f"{host}/surveys/1/",
+        state="open",
+        in_class=True,
+    )
+    for view in (collecting, projector):
+        page = check_harmless(view("", "habits", found, few=False))
+        assert ("img" in {tag for tag, _ in page.elements}) == phones
+        assert ("This link works only on this machine." in " ".join(page.texts)) != phones
+        assert ("--address" in page.texts) != phones  # in one piece, which never breaks
+    assert ("Scan to answer" in page.texts, "Open this link to answer" in page.texts) == (
+        phones,
+        not phones,
+    )
 
 
 def test_hostile_texts_are_only_shown(inside: httpx.Client, place: Path) -> None:

@@ -105,7 +105,7 @@ def test_researchers_come_from_a_survey_file_to_results(tmp_path: Path) -> None:
     ):
         page = device.new_page()
         page.goto(address)
-        pressed(page, "New survey", role="link")
+        pressed(page, "New survey as a file", role="link")
         to(page, page.get_by_label("Name of the file"))
         page.keyboard.type("habits")
         to(page, page.get_by_label("Survey file"))
@@ -114,7 +114,7 @@ def test_researchers_come_from_a_survey_file_to_results(tmp_path: Path) -> None:
         pressed(page, "Check and save")
         to(page, page.get_by_label("Privacy budget"))
         page.keyboard.press("ArrowRight")  # the next step is 10
-        expect(page.get_by_text("These are the margins for ε = 10.")).to_be_visible()
+        expect(page.get_by_text("The margins below are for ε = 10.")).to_be_visible()
         to(page, page.get_by_role("button", name="Use ε = 10").first)
         page.keyboard.press("Enter")
         to(page, page.get_by_role("radio", name="Only people with an invitation code"))

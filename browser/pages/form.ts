@@ -253,7 +253,7 @@ function numberIn(
   const range = texts.range(number(low), number(high), whole);
   return {
     look: "number",
-    help: question.optional ? `${range}. ${texts.noneHelp}` : range,
+    help: question.optional ? `${range} ${texts.noneHelp}` : range,
     elements: [input, ...(none ? [none.element] : [])],
     read() {
       if (none?.input.checked) return { answer: null };

@@ -30,14 +30,14 @@ function oddsBox({ survey, texts }: Context): HTMLElement {
   return h(
     "div",
     { class: "odds" },
+    h("p", { class: "strong" }, texts.promise.odds(without, within)),
     bar(without, "before", texts.promise.without),
     bar(within, "after", texts.promise.within),
-    h("p", { class: "strong" }, texts.promise.odds(without, within)),
     h("p", { class: "note" }, texts.promise.explained),
   );
 }
 
-/** A bar of this many percent. The sentence below says the same in words. */
+/** A bar of this many percent. The sentence above says the same in words. */
 function bar(percent: number, look: string, label: string): HTMLElement {
   return h(
     "div",
@@ -238,7 +238,7 @@ function inWords(context: Context, contents: readonly Content[]): HTMLElement {
       h("p", { class: "who" }, words.title(release, sent)),
       h("ul", { class: "messages" },
         ...listed.map(([text, count]) =>
-          h("li", {}, count > 1 && h("span", { class: "times" }, leaves.times(count), " "), text)),
+          h("li", {}, `${text} `, count > 1 && h("span", { class: "times" }, leaves.copies(count)))),
         empty > 0 && survey.trust === "shuffle" && h("li", { class: "empty" }, leaves.empty(empty))),
       help && h("p", { class: "note" }, help));
   });
@@ -268,7 +268,7 @@ export function receipt({ survey, texts, number }: Context): HTMLElement[] {
     h("p", {}, survey.trust === "local" ? told.storedLocal : told.stored),
     h("p", {}, told.next(number(survey.leastPeople))),
     h("p", {}, told.keeps),
-    h("section", { class: "card" }, facts([[told.survey, h("code", {}, survey.digest)]])),
+    whichSurvey(survey, texts),
   ];
 }
 
@@ -278,8 +278,17 @@ export function already({ survey, texts }: Context): HTMLElement[] {
     heading(texts.already.title),
     h("p", {}, texts.already.text),
     h("p", {}, texts.already.why),
-    h("section", { class: "card" }, facts([[texts.receipt.survey, h("code", {}, survey.digest)]])),
+    whichSurvey(survey, texts),
   ];
+}
+
+/** The title of the survey, and its fingerprint. */
+function whichSurvey(survey: Survey, texts: Texts): HTMLElement {
+  return h("section", { class: "card" },
+    facts([
+      [texts.receipt.survey, survey.title || texts.untitled],
+      [texts.details.digest, h("code", {}, survey.digest)],
+    ]));
 }
 
 /** What went wrong, and a button to load the page again if this may help. */

@@ -108,10 +108,10 @@ export class Words {
     const start = question.low + width * first;
     const end = question.low + width * (Math.min(last, count - 1) + 1);
     const wholes = question.whole && width === 1;
-    const { between, under, noAnswer } = this.texts.leaves;
+    const { between, under, or, noAnswer } = this.texts.leaves;
     const range = wholes
       ? end - 1 > start ? between(this.number(start), this.number(end - 1)) : this.number(start)
       : under(this.number(start), this.number(end));
-    return none ? `${range}, ${noAnswer}` : range;
+    return none ? or(range, noAnswer) : range;
   }
 }

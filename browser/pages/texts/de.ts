@@ -52,13 +52,13 @@ export const german: Texts = {
       : `Dieses Gerät hat hier schon ${count} andere Umfragen beantwortet, zusammen mit ε = ${epsilon}. Was Umfragen über Sie verraten, summiert sich.`,
   details: {
     title: "Technische Einzelheiten",
-    digest: "Name der Umfrage (SHA-256)",
+    digest: "Fingerabdruck der Umfrage (SHA-256)",
     epsilon: "ε, für alle Ihre Antworten zusammen",
     delta: "δ, für alle Ihre Antworten zusammen",
     meaning:
       "Werden alle Ihre Antworten durch andere ersetzt, so wird die Wahrscheinlichkeit jedes Ereignisses mit höchstens e^ε multipliziert, und dann kommt höchstens δ hinzu.",
     waves: "Das Versprechen gilt für so viele Befragungen",
-    people: "Nichts wird ausgewertet unter",
+    people: "Nichts wird ausgewertet bei weniger als",
     peopleCount: people,
     size: "Was alle senden",
     sizeOf: (messages, bytes) =>
@@ -67,7 +67,7 @@ export const german: Texts = {
     analyzer: "Zählende Stelle",
     checked: "Was diese Seite geprüft hat",
     checks:
-      "Das Dokument hat den Namen dieser Adresse. Jede Frage hat genau ein Zufallsverfahren, das genau ihre Antworten annimmt. Größe und Zahl der Nachrichten sind für alle gleich. Die Seite hat das ε selbst berechnet, das ohne die mischende Stelle bleibt, und sie zieht das Rauschen aus eigenen Tabellen.",
+      "Das Dokument hat den Fingerabdruck, der in dieser Adresse steht. Jede Frage hat genau ein Zufallsverfahren, das genau ihre Antworten annimmt. Größe und Zahl der Nachrichten sind für alle gleich. Die Seite hat das ε selbst berechnet, das ohne die mischende Stelle bleibt, und sie zieht das Rauschen aus eigenen Tabellen.",
     notChecked:
       "Das gemeinsame δ aller Antworten hängt vom Rauschen aller ab. Beide Stellen berechnen es aus demselben Dokument, und mit dem Programm headcount können auch Sie das tun.",
     wavesNotChecked: (epsilon) =>
@@ -94,7 +94,7 @@ export const german: Texts = {
   optional: "freiwillig",
   atMost: (count) => (count === 1 ? "Wählen Sie höchstens eine Antwort oder keine." : `Wählen Sie höchstens ${count} Antworten oder keine.`),
   any: "Wählen Sie beliebig viele oder keine.",
-  range: (low, high, whole) => `${whole ? "Eine ganze Zahl" : "Eine Zahl"} von ${low} bis ${high}`,
+  range: (low, high, whole) => `${whole ? "Eine ganze Zahl" : "Eine Zahl"} von ${low} bis ${high}.`,
   missing: "Bitte beantworten Sie diese Frage.",
   missingOptional: "Bitte beantworten Sie diese Frage, oder wählen Sie „Das möchte ich nicht beantworten“.",
   tooMany: (count) => `Bitte wählen Sie höchstens ${count}.`,
@@ -115,20 +115,22 @@ export const german: Texts = {
     title: "Was Ihr Gerät verlässt",
     text: (messages, bytes) =>
       messages === "1"
-        ? `Eine versiegelte Nachricht mit ${bytes} Bytes. Alle senden eine Nachricht von gleicher Größe.`
-        : `Diese ${messages} versiegelten Nachrichten, zusammen ${bytes} Bytes. Alle senden gleich viele Nachrichten von gleicher Größe.`,
+        ? `Ihr Gerät sendet eine versiegelte Nachricht mit ${bytes} Bytes. Alle senden eine Nachricht von gleicher Größe.`
+        : `Ihr Gerät sendet ${messages} versiegelte Nachrichten, zusammen ${bytes} Bytes. Alle senden gleich viele Nachrichten von gleicher Größe.`,
     notSent: "Es wurde noch nichts gesendet. Wenn Sie diese Seite jetzt schließen, bleibt es dabei.",
     resume: "Ihr Gerät hat Ihre Antworten schon versiegelt, aber niemand hat sie bestätigt. Es kann dieselben Bytes noch einmal senden. Das verrät nicht mehr.",
     inWords: "In Worten",
     shuffled:
       "Ihre Antworten sind unter diesen Nachrichten. Die zählende Stelle erhält sie mit denen aller anderen gemischt und kann nicht erkennen, von wem sie stammen und welche zusammengehören.",
-    hiddenByPeople: "Zufällige Nachrichten von allen verbergen jede einzelne Antwort.",
+    hiddenByPeople: "Vielleicht hat Ihr Gerät zufällige Nachrichten hinzugefügt. Die zufälligen Nachrichten aller zusammen verbergen jede einzelne Antwort.",
     hiddenByShuffler: "Zufällige Nachrichten, die die mischende Stelle hinzufügt, verbergen jede einzelne Antwort.",
     randomized: "Ihr Gerät hat sie zufällig gezogen. Sie können von Ihren Antworten abweichen.",
-    asBytes: "Genau diese Bytes",
+    asBytes: "Die Bytes selbst",
     empty: (count) => (count === 1 ? "1 leere Nachricht" : `${count} leere Nachrichten`),
     emptyHelp: "Leere Nachrichten sorgen dafür, dass alle gleich viele Nachrichten senden.",
     times: (count) => `${count} ×`,
+    copies: (count) => `${count} Mal`,
+    or: (one, other) => `${one} oder ${other}`,
     said: "Nachricht",
     between: (low, high) => `${low} bis ${high}`,
     under: (low, high) => `${low} bis unter ${high}`,
@@ -146,12 +148,12 @@ export const german: Texts = {
   },
 
   receipt: {
-    title: "Danke. Ihre Antworten sind angekommen.",
-    stored: "Die mischende Stelle hat Ihre versiegelten Antworten gespeichert. Öffnen kann sie sie nicht.",
-    storedLocal: "Ihre zufällig veränderten Antworten sind gespeichert.",
+    title: "Vielen Dank",
+    stored: "Ihre Antworten sind angekommen. Die mischende Stelle hat sie gespeichert und kann sie nicht öffnen.",
+    storedLocal: "Ihre zufällig veränderten Antworten sind angekommen und gespeichert.",
     next: (count) =>
       `Wenn die Umfrage endet, werden die Nachrichten aller gemeinsam gemischt und gezählt. Bei weniger als ${people(count)} wird nichts ausgewertet.`,
-    keeps: "Dieses Gerät merkt sich nur, dass es diese Umfrage beantwortet hat, und ihr ε. Es behält weder Ihre Antworten noch das Gesendete.",
+    keeps: "Dieses Gerät merkt sich nur, dass es diese Umfrage beantwortet hat, und ihr ε. Es behält weder Ihre Antworten noch das Gesendete. Sie können diese Seite jetzt schließen.",
     survey: "Umfrage",
   },
   already: {

@@ -53,13 +53,13 @@ export const english = {
       : `This device has answered ${count} other surveys here, with ε = ${epsilon} altogether. What surveys reveal about you adds up.`,
   details: {
     title: "Technical details",
-    digest: "Name of the survey (SHA-256)",
+    digest: "Fingerprint of the survey (SHA-256)",
     epsilon: "ε, for everything you say together",
     delta: "δ, for everything you say together",
     meaning:
       "Replacing all of your answers by others multiplies the probability of any event by at most e^ε, and then adds at most δ.",
     waves: "The promise covers this many rounds of questions",
-    people: "Nothing is analyzed below",
+    people: "Nothing is analyzed with fewer than",
     peopleCount: people,
     size: "What everybody sends",
     sizeOf: (messages: string, bytes: string) =>
@@ -68,7 +68,7 @@ export const english = {
     analyzer: "Counting party",
     checked: "What this page has checked",
     checks:
-      "The document has the digest that is in this address. Every question has one randomizer, which accepts exactly the possible answers. Sizes and numbers of messages are the same for everybody. The page has computed the ε that is left without the mixing party, and it draws the noise from tables of its own.",
+      "The document has the fingerprint that is in this address. Every question has one randomizer, which accepts exactly the possible answers. Sizes and numbers of messages are the same for everybody. The page has computed the ε that is left without the mixing party, and it draws the noise from tables of its own.",
     notChecked:
       "The joint δ of all answers depends on everybody’s noise. Both parties compute it from the same document, and so can you with the program headcount.",
     wavesNotChecked: (epsilon: string) =>
@@ -93,7 +93,7 @@ export const english = {
   atMost: (count: number) => (count === 1 ? "Choose at most one, or none." : `Choose at most ${count}, or none.`),
   any: "Choose any number of them, or none.",
   range: (low: string, high: string, whole: boolean) =>
-    `${whole ? "A whole number" : "A number"} from ${low} to ${high}`,
+    `${whole ? "A whole number" : "A number"} from ${low} to ${high}.`,
   missing: "Please answer this question.",
   missingOptional: "Please answer this question, or choose “I prefer not to answer”.",
   tooMany: (count: number) => `Please choose at most ${count}.`,
@@ -117,20 +117,22 @@ export const english = {
     title: "What leaves your device",
     text: (messages: string, bytes: string) =>
       messages === "1"
-        ? `One sealed message of ${bytes} bytes. Everybody sends one message of the same size.`
-        : `These ${messages} sealed messages, ${bytes} bytes in all. Everybody sends the same number of messages of the same size.`,
+        ? `Your device sends one sealed message of ${bytes} bytes. Everybody sends one message of the same size.`
+        : `Your device sends ${messages} sealed messages, ${bytes} bytes in all. Everybody sends the same number of messages of the same size.`,
     notSent: "Nothing has been sent yet. If you close this page now, nothing will be sent.",
     resume: "Your device sealed your answers earlier, but nobody has confirmed them yet. It can send the same bytes again. This reveals nothing more.",
     inWords: "In words",
     shuffled:
       "Your answers are among these messages. The counting party gets them mixed with everybody else’s, and cannot tell who sent which message, or which messages belong together.",
-    hiddenByPeople: "Random messages from all people hide each single answer.",
+    hiddenByPeople: "Your device may have added random messages. The random messages of all people together hide each single answer.",
     hiddenByShuffler: "The mixing party adds random messages, which hide each single answer.",
     randomized: "Your device has drawn these at random. They may differ from your answers.",
-    asBytes: "The very bytes",
+    asBytes: "The bytes themselves",
     empty: (count: number) => (count === 1 ? "1 empty message" : `${count} empty messages`),
     emptyHelp: "Empty messages make the number of messages the same for everybody.",
     times: (count: number) => `${count} ×`,
+    copies: (count: number) => `${count} times`,
+    or: (one: string, other: string) => `${one} or ${other}`,
     said: "Message",
     between: (low: string, high: string) => `${low} to ${high}`,
     under: (low: string, high: string) => `${low} to under ${high}`,
@@ -149,12 +151,12 @@ export const english = {
 
   // Receipt
   receipt: {
-    title: "Thank you. Your answers have arrived.",
-    stored: "The mixing party has stored your sealed answers. It cannot open them.",
-    storedLocal: "Your randomized answers have been stored.",
+    title: "Thank you",
+    stored: "Your answers have arrived. The mixing party has stored them, and it cannot open them.",
+    storedLocal: "Your randomized answers have arrived, and are stored.",
     next: (count: string) =>
       `When the survey closes, everybody’s messages are mixed and counted together. With fewer than ${people(count)}, nothing is analyzed.`,
-    keeps: "This device remembers only that it has answered this survey, and the survey’s ε. It keeps neither your answers nor what was sent.",
+    keeps: "This device remembers only that it has answered this survey, and the survey’s ε. It keeps neither your answers nor what was sent. You can close this page now.",
     survey: "Survey",
   },
   already: {

@@ -94,7 +94,8 @@ def _invite(link: str, *, wait: bool, as_json: bool) -> None:
     # The colors are given, since a code in the terminal's own colors may be unreadable.
     shown.print(f"\n{qr_text(link)}", style="#ffffff on #000000", soft_wrap=True)
     if only_here(link):
-        shown.print(ONLY_HERE.format(command="headcount survey demo"), soft_wrap=True)
+        why = ONLY_HERE.format(command="headcount survey demo", option="--address")
+        shown.print(why, soft_wrap=True)
     shown.print("Answer the survey at the link. Then press Enter here.\n", soft_wrap=True)
 
 

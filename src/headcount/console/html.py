@@ -50,6 +50,13 @@ def p(text: str, kind: str = "") -> str:
     return f"<p{chosen}>{escape(text)}</p>"
 
 
+def told(text: str, kind: str = "", **commands: str) -> str:
+    """A paragraph. The words in its braces are what somebody types, and never break."""
+    typed = {name: f"<code>{escape(word)}</code>" for name, word in commands.items()}
+    chosen = f' class="{kind}"' if kind else ""
+    return f"<p{chosen}>{escape(text).format(**typed)}</p>"
+
+
 def card(*parts: str) -> str:
     return f'<section class="card">{"".join(parts)}</section>'
 

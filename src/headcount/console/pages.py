@@ -29,6 +29,7 @@ from headcount.console.html import (
     problem,
     radios,
     text_area,
+    told,
     wrong_line,
 )
 from headcount.console.surveys import Folder, Round
@@ -51,7 +52,7 @@ def sign_in(error: str = "") -> str:
         texts.SIGN_IN,
         h1(texts.SIGN_IN),
         said,
-        p(texts.SIGN_IN_WHY),
+        told(texts.SIGN_IN_WHY, command="headcount console"),
         form("/token", "", field("token", texts.TOKEN, kind="password",
                                  more='autocomplete="off" required'),
              actions(button(texts.SIGN_IN))),
@@ -69,13 +70,18 @@ def surveys(folder: Folder) -> str:
         except HeadcountError:
             title = texts.NOT_A_SURVEY
         words = f'<span class="tag {state}">{texts.STATES[state]}</span>'
-        rows.append(f"<span>{link(at(name), name)} {p(title, 'note')}</span>{words}")
+        rows.append(
+            f"<div>{link(at(name), title)}{p(texts.NAMED.format(name=name), 'note')}</div>{words}"
+        )
     return page(
         texts.SURVEYS,
         h1(texts.SURVEYS),
         p(texts.FOLDER.format(place=folder.place.resolve()), "note"),
         items(rows) if rows else p(texts.NO_SURVEYS),
-        actions(link("/new", texts.NEW, "button primary"), link("/form", texts.NEW_FORM, "button")),
+        actions(
+            link("/form", texts.NEW_FORM, "button primary"),
+            link("/new", texts.NEW_FILE, "button"),
+        ),
     )
 
 
@@ -299,7 +305,7 @@ def collecting(stamp: str, name: str, found: Round, *, few: bool) -> str:
         p(texts.COLLECTING, "lead"),
         _too_few(found) if few else "",
         _shared(found, "warning"),
-        f'<section class="card collect">{_qr(name)}<div>',
+        f'<section class="card collect">{_qr(name, address)}<div>',
         *count(name, found),
         p(texts.LINK, "strong"),
         f"<p>{link(address, address)}</p>",
@@ -354,13 +360,15 @@ def status_data(found: Round) -> dict[str, object]:
 
 
 def projector(stamp: str, name: str, found: Round, *, few: bool) -> str:
-    """Class mode: one QR code, one number, one button."""
+    """Class mode: one QR code, one number, one button. If phones cannot follow the link, there is
+    no QR code.
+    """
     document, address = found.document, found.address
     return page(
         document.title or name,
-        f"<div>{_qr(name)}</div><div>",
+        f"{_qr(name, address)}<div>",
         h1(document.title or name),
-        p(texts.SCAN, "lead"),
+        p(texts.FOLLOW if only_here(address) else texts.SCAN, "lead"),
         f'<p class="note">{link(address, address)}</p>',
         *count(name, found),
         _too_few(found) if few else "",
@@ -383,8 +391,9 @@ def _shared(found: Round, kind: str) -> str:
 
 
 def _only_here(address: str) -> str:
-    said = texts.ONLY_HERE.format(command="headcount console")
-    return p(said, "note") if only_here(address) else ""
+    if not only_here(address):
+        return ""
+    return told(texts.ONLY_HERE, "note", command="headcount console", option="--address")
 
 
 def only_here(address: str) -> bool:
@@ -392,7 +401,10 @@ def only_here(address: str) -> bool:
     return urlsplit(address).hostname in ("127.0.0.1", "::1", "localhost")
 
 
-def _qr(name: str) -> str:
+def _qr(name: str, address: str) -> str:
+    """The QR code, if phones can follow the link."""
+    if only_here(address):
+        return ""
     return f'<img class="qr" src="{at(name, "qr.svg")}" alt="{texts.SCAN}">'
 
 

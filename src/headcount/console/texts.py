@@ -5,9 +5,8 @@ PRODUCT = "Headcount"
 # Signing in
 SIGN_IN = "Sign in"
 SIGN_IN_WHY = (
-    "These pages need a token. If you started headcount console on this machine, open the address "
-    "that it printed. That address works once. To get a new one, stop the program and start it "
-    "again."
+    "These pages need a token. If you started {command} on this machine, open the address that it "
+    "printed. That address works once. To get a new one, stop the program and start it again."
 )
 TOKEN = "Token"
 WRONG_TOKEN = "This token is wrong, or it was used before."
@@ -16,9 +15,11 @@ STALE_FORM = "This form is too old. Go back, load the page again, and send the f
 # The list of surveys
 SURVEYS = "Surveys"
 FOLDER = "Survey files in {place}"
+NAMED = "{name}.toml"
 NO_SURVEYS = "There are no survey files yet. Write the first one."
 NEW = "New survey"
 NEW_FORM = "New survey from a form"
+NEW_FILE = "New survey as a file"
 NOT_A_SURVEY = "This file is not a survey yet."
 STATES = {
     "draft": "not opened yet",
@@ -41,7 +42,7 @@ FIX = "Fix: {hint}"
 FIXED_NOW = "This survey was opened, so its file cannot be changed."
 
 # The form
-FORM_TITLE = "A survey from a form"
+FORM_TITLE = NEW_FORM
 FORM_HELP = (
     "Fill in as many questions as you need. The next page shows the survey file, where you can "
     "change everything."
@@ -49,7 +50,7 @@ FORM_HELP = (
 FORM_NEXT = "Make the survey file"
 FORM_TITLE_FIELD = "Title"
 FORM_INTRODUCTION = "Introduction for people who answer"
-FORM_CONTACT = "Contact"
+FORM_CONTACT = "Contact, such as an e-mail address"
 FORM_PEOPLE = "Least number of people"
 FORM_PEOPLE_HELP = "With fewer responses, nothing is analyzed."
 FORM_TRUST = "Whom must people trust?"
@@ -58,8 +59,8 @@ FORM_TRUSTS = {
     "local": "Only their own devices, which randomize all answers",
 }
 FORM_QUESTION = "Question {number}"
-FORM_TEXT = "Text"
-FORM_KIND = "Answers"
+FORM_TEXT = "What do you ask?"
+FORM_KIND = "How do people answer?"
 FORM_KINDS = {
     "yes-no": "yes or no",
     "choice": "one of several choices",
@@ -88,7 +89,7 @@ SLIDER_LABEL = "Privacy budget ε"
 STRONGER = "stronger protection"
 EXACTER = "more exact answers"
 SHOW = "Show the margins"
-SHOWN_FOR = "These are the margins for ε = {epsilon}."
+SHOWN_FOR = "The margins below are for ε\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{epsilon}."
 BUSY = "Computing. This can take half a minute."
 MARGINS = "What is asked, and how exact the answers will be"
 MARGINS_HELP = (
@@ -141,13 +142,13 @@ COLLECTING = "People are answering"
 LINK = "Link for people who answer"
 ONLY_HERE = (
     "This link works only on this machine. Phones need an address with HTTPS: put a proxy with TLS "
-    "in front of the shuffler, and start {command} with --address."
+    "in front of the shuffler, and start {command} with {option}."
 )
 COUNT_EXACT = "{count} responses"
 COUNT_ONE = "1 response"
 COUNT_COARSE = "at least {count} responses"
 COUNT_FEW = "fewer than {step} responses"
-COUNT_NOTE = "The number is rounded down, so that nobody learns when somebody answered."
+COUNT_NOTE = "The exact number is not shown, so that nobody learns when somebody answered."
 BELOW = "Below the minimum of {least}: nothing can be analyzed yet."
 ENOUGH = "The minimum of {least} is reached."
 TOO_FEW = (
@@ -169,6 +170,7 @@ DESTROY_HELP = "If too few people answer, delete everything that they sent."
 DESTROY_SURE = "Yes, delete all responses"
 DESTROYED = "All responses of this round were deleted."
 SCAN = "Scan to answer"
+FOLLOW = "Open this link to answer"
 CLASS_CLOSE = "Close and show the result"
 
 # Results

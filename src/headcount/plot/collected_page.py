@@ -11,6 +11,7 @@ from typing import Any
 
 from headcount.core.cells import BETWEEN
 from headcount.core.errors import InvalidParameter
+from headcount.core.guarantee import rounded_up
 from headcount.core.table import counted, counted_people, short
 from headcount.core.writing import json_text, parquet_bytes, write_file
 from headcount.plot.page import bars, crossed, hundred, page, paragraphs, pdf, place
@@ -46,7 +47,8 @@ def save_collected(found: Facts, path: Path) -> None:
 
 def collected_page(found: Facts) -> str:
     """The results as a page that needs no other files."""
-    return page(found["title"] or "Results", collected_body(found))
+    made = "<footer>Made with Headcount.</footer>"
+    return page(found["title"] or "Results", f"{collected_body(found)}\n{made}")
 
 
 def collected_body(found: Facts) -> str:
@@ -59,8 +61,8 @@ def collected_body(found: Facts) -> str:
         paragraphs(
             f"{counted_people(found['people'])} answered. The lines on the bars are {confidence} "
             "intervals for the people who answered. They allow for the noise that protects "
-            "people. The second interval is for the population from which these people were drawn "
-            "at random. It also allows for sampling."
+            "people. The interval after the word “population” is for the population from which "
+            "these people were drawn at random. It also allows for sampling."
         ),
         *(_card(one) for one in read["questions"]),
         *(
@@ -72,8 +74,8 @@ def collected_body(found: Facts) -> str:
         "<h2>What was promised</h2>",
         _odds(read["odds"]),
         paragraphs(
-            f"Spent: epsilon {short(promise['epsilon'])} and delta {short(promise['delta'])}, for "
-            "everything that one person said, together"
+            f"Spent: epsilon {rounded_up(promise['epsilon'])} and delta "
+            f"{rounded_up(promise['delta'])}, for everything that one person said, together"
             + (f", in all {found['waves']} waves." if found.get("waves", 1) > 1 else "."),
             f"This relies on {promise['relies_on']}.",
         ),
@@ -81,8 +83,7 @@ def collected_body(found: Facts) -> str:
         _rows((one["who"], one["what"]) for one in read["sees"]),
         "<h2>Messages</h2>",
         _rows(_messages(found["messages"])),
-        f'<p class="soft">survey {escape(found["survey"])}</p>',
-        "<footer>Made with Headcount.</footer>",
+        f'<p class="soft">Fingerprint of the survey (SHA-256): {escape(found["survey"])}</p>',
     ]
     return "\n".join(filter(None, parts))
 
@@ -117,7 +118,9 @@ def _odds(odds: Facts) -> str:
         (odds["with"], f"With your answers, on average at most {odds['with']} of 100 are right."),
     )
     drawn = "".join(f"<div>{hundred(right)}<p>{escape(words)}</p></div>" for right, words in crowds)
-    said = paragraphs(f"Imagine 100 people who guess about a person. {odds['explanation']}")
+    said = paragraphs(
+        f"Imagine that you took part, and that 100 people guess about you. {odds['explanation']}"
+    )
     return f'{said}<div class="crowds">{drawn}</div>{paragraphs(odds["delta"])}'
 
 

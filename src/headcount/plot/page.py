@@ -7,10 +7,11 @@ from headcount.plot.style import GRAY, GRID, INK, Figure
 
 STYLE = f"""
 :root {{ color-scheme: light dark; --ink: {INK}; --soft: #5c5c5c; --line: {GRID};
-  --card: #f5f7f9; --page: #ffffff; --accent: #0072b2; --mark: #d55e00; }}
+  --card: #f5f7f9; --page: #ffffff; --accent: #0072b2; --mark: #d55e00; --alarm: #7a1c12;
+  --alarm-card: #fdecea; }}
 @media (prefers-color-scheme: dark) {{
   :root {{ --ink: #e8e8e8; --soft: #a8a8a8; --line: #3a3d41; --card: #22262b; --page: #16181b;
-    --accent: #56b4e9; --mark: #f0955a; }}
+    --accent: #56b4e9; --mark: #f0955a; --alarm: #f5b5ab; --alarm-card: #3d221e; }}
 }}
 * {{ box-sizing: border-box; }}
 body {{ font-family: 'Liberation Sans', Arial, Helvetica, sans-serif; color: var(--ink);
@@ -26,6 +27,7 @@ tr {{ border-bottom: 1px solid var(--line); }}
 th, td {{ vertical-align: top; }}
 figure {{ margin: 2em 0; }}
 figcaption, .soft, footer {{ color: var(--soft); }}
+p, li {{ text-wrap: pretty; }}
 figure > svg {{ max-width: 100%; height: auto; border-radius: 6px; }}
 footer {{ margin: 3em 0 1em; font-size: 0.85em; }}
 .lead {{ font-size: 1.1em; }}
@@ -39,22 +41,25 @@ footer {{ margin: 3em 0 1em; font-size: 0.85em; }}
   break-inside: avoid; }}
 .card p {{ margin: 0 0 0.7em; }}
 .card p:last-child, .card .wide {{ margin-bottom: 0; }}
-.bars {{ width: 100%; }}
+.bars {{ width: 100%; table-layout: fixed; }}
 .bars tr {{ border: 0; }}
 .bars td {{ padding: 0.15em 0.8em 0.15em 0; vertical-align: middle; }}
-.bars td:first-child {{ width: 30%; }}
-.bars td:last-child {{ width: 15em; padding-right: 0; text-align: right; }}
+.bars td:first-child {{ width: 25%; }}
+.bars td:last-child {{ width: 15em; padding-right: 0; text-align: right; text-wrap: balance; }}
 .bars svg {{ display: block; width: 100%; height: 1.1em; }}
 .track {{ fill: var(--line); }} .fill {{ fill: var(--accent); }} .reach {{ stroke: var(--ink); }}
+rect.fill {{ opacity: 0.6; }}
 .crowds {{ display: flex; flex-wrap: wrap; gap: 2em; margin: 1em 0; }}
 .crowds > div {{ flex: 1 1 13em; max-width: 22em; }}
-.crowds svg {{ display: block; width: 13em; height: 6.5em; }}
+.crowds svg {{ display: block; width: 16em; height: 4em; }}
+.crowds p {{ margin: 0.5em 0 0; }}
 .right {{ fill: var(--mark); }} .wrong {{ fill: var(--line); }}
-.warning {{ background: #fdecea; color: #7a1c12; border-radius: 8px; padding: 0.8em 1em; }}
+.warning {{ background: var(--alarm-card); color: var(--alarm); border-radius: 8px;
+  padding: 0.8em 1em; }}
 @media (max-width: 32em) {{
   .bars tr {{ display: flex; flex-wrap: wrap; padding: 0.25em 0; }}
-  .bars td:first-child {{ order: 1; flex: 1 1 auto; padding-right: 0.5em; }}
-  .bars td:last-child {{ order: 2; width: auto; white-space: normal; }}
+  .bars td:first-child {{ order: 1; width: 100%; padding-right: 0; }}
+  .bars td:last-child {{ order: 2; width: 100%; text-align: left; }}
   .bars td:nth-child(2) {{ order: 3; width: 100%; padding-right: 0; }}
   .stack thead {{ display: none; }} .stack tr {{ display: block; padding: 0.5em 0; }}
   .stack td, .wide.stack .number {{ display: block; width: auto; text-align: left;
@@ -63,7 +68,7 @@ footer {{ margin: 3em 0 1em; font-size: 0.85em; }}
 }}
 @media print {{
   :root {{ --ink: {INK}; --soft: {GRAY}; --line: #d9d9d9; --card: #f5f7f9; --page: #ffffff;
-    --accent: #0072b2; --mark: #d55e00; }}
+    --accent: #0072b2; --mark: #d55e00; --alarm: #7a1c12; --alarm-card: #fdecea; }}
   body {{ margin: 0; max-width: none; font-size: 10pt; }}
   h2 {{ break-after: avoid; }}
   tr, .crowds, .cards {{ break-inside: avoid; }}
@@ -166,12 +171,10 @@ def hundred(right: int) -> str:
     """A hundred people as dots. Those who guess right are marked."""
     dots = [
         f'<circle class="{"right" if at < right else "wrong"}" cx="{at % 20 * 10 + 5}" '
-        f'cy="{at // 20 * 20 + 10}" r="4" fill="{"#d55e00" if at < right else "#d9d9d9"}"/>'
+        f'cy="{at // 20 * 10 + 5}" r="4" fill="{"#d55e00" if at < right else "#d9d9d9"}"/>'
         for at in range(100)
     ]
-    return (
-        f'<svg viewBox="0 0 200 100" role="img" aria-label="{right} of 100">{"".join(dots)}</svg>'
-    )
+    return f'<svg viewBox="0 0 200 50" role="img" aria-label="{right} of 100">{"".join(dots)}</svg>'
 
 
 def pdf(text: str) -> bytes:

@@ -161,7 +161,7 @@ def _response(plan: SurveyPlan) -> str:
     if plan.survey.trust != Trust.SHUFFLE:
         return ""
     kilobytes = plan.design.sealed_bytes / 1000
-    return f"A whole response has {size(kilobytes)} kB, for everybody."
+    return f"Each response has {size(kilobytes)} kB, whoever sends it."
 
 
 def seen(parties: tuple[tuple[str, str], ...]) -> str:
@@ -178,7 +178,7 @@ def odds_drawn(odds: Odds) -> str:
     )
     drawn = "".join(f"<div>{hundred(right)}<p>{escape(words)}</p></div>" for right, words in crowds)
     said = paragraphs(
-        f"Imagine 100 people who guess about a person. {odds.explanation}",
+        f"Imagine that you take part, and that 100 people guess about you. {odds.explanation}",
     )
     return f'{said}<div class="crowds">{drawn}</div>' + paragraphs(
         odds.delta, *odds.report.sentences[1:3]
@@ -199,26 +199,22 @@ def _details(plan: SurveyPlan) -> str:
         ("messages of a person, on average", size(design.messages_per_user)),
     ]
     rows = [f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in facts]
+    heads = ("questions", "protocol", "parameters")
     protocols = [
-        "<tr><td>"
-        f"{escape(', '.join(release.ids))}</td><td>{escape(release.protocol.name)}</td><td>"
-        + escape(
-            ", ".join(f"{key} = {short(value, 4)}" for key, value in _parameters(release.protocol))
-        )
-        + "</td></tr>"
+        _row(heads, (", ".join(release.ids), release.protocol.name, _parameters(release.protocol)))
         for release in design.releases
     ]
-    head = "<tr><th>questions</th><th>protocol</th><th>parameters</th></tr>"
-    return (
-        f'<table class="wide"><tbody>{"".join(rows)}</tbody></table>'
-        f'<div class="scroll"><table class="wide"><thead>{head}</thead>'
-        f"<tbody>{''.join(protocols)}</tbody></table></div>"
-    )
+    facts_table = f'<table class="wide"><tbody>{"".join(rows)}</tbody></table>'
+    return f"{facts_table}{_wide(heads, protocols)}"
 
 
-def _parameters(protocol: object) -> list[tuple[str, float]]:
+def _parameters(protocol: object) -> str:
     given = getattr(protocol, "parameters", {})
-    return [(key, value) for key, value in given.items() if isinstance(value, int | float)]
+    return ", ".join(
+        f"{key} = {short(value, 4)}"
+        for key, value in given.items()
+        if isinstance(value, int | float)
+    )
 
 
 def _footer() -> str:

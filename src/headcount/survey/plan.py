@@ -207,10 +207,10 @@ class SurveyPlan:
     def consent(self) -> tuple[str, ...]:
         """A text that people can agree to, in paragraphs."""
         survey = self.survey
+        relied = words.you_rely_on(survey.trust, survey.noise, self.design.crowd.honest)
         return words.consent(
-            survey.title, len(survey.questions), survey.contact, survey.trust, self.odds,
-            [self.relies_on],
-        )  # fmt: skip
+            survey.title, len(survey.questions), survey.contact, survey.trust, self.odds, relied
+        )
 
     @property
     def promised(self) -> str:

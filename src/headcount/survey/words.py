@@ -1,7 +1,6 @@
 """What a survey promises, in words for people who do not program."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headcount.auditor.report import PrivacyReport, privacy_report
@@ -186,10 +185,25 @@ def relies_on(trust: Trust, noise: Noise, least_people: int) -> str:
     )
 
 
+def you_rely_on(trust: Trust, noise: Noise, least_people: int) -> str:
+    """The same for a text that people agree to, which calls the parties first and second."""
+    if trust == Trust.CENTRAL:
+        return "You rely on us: we see all answers."
+    if trust == Trust.LOCAL:
+        return "You rely on nobody but your own device."
+    duties = "mix the messages" + (" and to add the noise" if noise == "shuffler" else "")
+    return (
+        f"You rely on the first party to {duties}, on the two parties not to work together, and on "
+        f"{counted_people(least_people)} to take part honestly."
+    )
+
+
 def consent(
-    title: str, questions: int, contact: str, trust: Trust, odds: Odds, seen: Sequence[str]
+    title: str, questions: int, contact: str, trust: Trust, odds: Odds, relied: str
 ) -> tuple[str, ...]:
-    """A text that people can agree to, in paragraphs. It is a draft to be changed."""
+    """A text that people can agree to, in paragraphs. It is a draft to be changed. `relied` says
+    what people rely on.
+    """
     again = {
         True: "We will ask you again. As long as your answers stay the same, your device sends the "
         "same randomized answers each time. If an answer changes, we may notice that it changed. ",
@@ -212,7 +226,7 @@ def consent(
         else f"{asked} {counted(questions, 'question')}. Taking part is voluntary.",
         f"{again}{who}" if odds.waves > 1 else who,
         f"{odds.sentence} {odds.explanation} {odds.delta}",
-        *seen,
+        relied,
         "Results about all people together are published. They can say something about people "
         "like you, whether or not you take part.",
         *([f"Questions: {contact}"] if contact else []),
