@@ -52,7 +52,8 @@ class Server:
         self._control("-m", "immediate", "stop")
 
     def _control(self, *words: str) -> None:
-        command = [binary("pg_ctl"), "-D", str(self.data), "-w", *words]
+        # On a busy disk, a server that was stopped as in a crash may take minutes to start.
+        command = [binary("pg_ctl"), "-D", str(self.data), "-w", "-t", "600", *words]
         _run(command, self._owner, self._folder)
 
 
