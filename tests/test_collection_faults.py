@@ -39,8 +39,8 @@ from postgres import server as postgres_server
 from test_collection import ANALYZER_STEPS, SHUFFLER_STEPS, handed_to
 
 SOURCE = hc.SecureSource()
-# Some of the statuses after which a device sends the same bytes again. On a busy machine, a body may
-# arrive too late (408).
+# Some of the statuses after which a device sends the same bytes again. On a busy machine, a body
+# may arrive too late (408).
 LATER = (408, 503, 507)
 
 
