@@ -172,16 +172,19 @@ def who_sees(trust: Trust, noise: Noise, collusion: float) -> tuple[tuple[str, s
     )
 
 
+def _duties(noise: Noise) -> str:
+    return "mix the messages" + (" and to add the noise" if noise == "shuffler" else "")
+
+
 def relies_on(trust: Trust, noise: Noise, least_people: int) -> str:
     """What people have to rely on, in one sentence."""
     if trust == Trust.CENTRAL:
         return "People rely on those who run the survey: they see all answers."
     if trust == Trust.LOCAL:
         return "People rely on nobody but their own device."
-    duties = "mix the messages" + (" and to add the noise" if noise == "shuffler" else "")
     return (
-        f"People rely on the shuffler to {duties}, on the shuffler and the analyzer not to work "
-        f"together, and on {counted_people(least_people)} to take part honestly."
+        f"People rely on the shuffler to {_duties(noise)}, on the shuffler and the analyzer not to "
+        f"work together, and on {counted_people(least_people)} to take part honestly."
     )
 
 
@@ -191,10 +194,9 @@ def you_rely_on(trust: Trust, noise: Noise, least_people: int) -> str:
         return "You rely on us: we see all answers."
     if trust == Trust.LOCAL:
         return "You rely on nobody but your own device."
-    duties = "mix the messages" + (" and to add the noise" if noise == "shuffler" else "")
     return (
-        f"You rely on the first party to {duties}, on the two parties not to work together, and on "
-        f"{counted_people(least_people)} to take part honestly."
+        f"You rely on the first party to {_duties(noise)}, on the two parties not to work "
+        f"together, and on {counted_people(least_people)} to take part honestly."
     )
 
 
