@@ -173,8 +173,9 @@ __all__ = [
     "survey_worth",
 ]
 
-# A module is loaded when one of its names is first used. So the command line starts with almost
-# nothing loaded, and reacts to Ctrl-C at once. Tasks are listed in a registry of their own.
+# The module of each public name. A module is loaded when one of its names is first used. So the
+# command line starts with almost nothing loaded, and reacts to Ctrl-C at once. Tasks are not listed
+# here, since they have their own registry.
 _MODULES = {
     "Alphabet": "headcount.core.messages",
     "Audit": "headcount.auditor.audit",

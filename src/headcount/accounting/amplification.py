@@ -11,28 +11,29 @@ Binary      Everyone flips their bit (lies) with probability q = 1/(1+e^ε₀). 
             ratio of the two views is monotone. Their divergence is the largest value of
                 g(t) = (1−q−e^ε q)·P(W = t) − (e^ε−1)·P(W > t),
             and g first rises, then falls. The divergence in the opposite direction at k equals this
-            one at n−1−k. δ is the maximum over k. This maximum is often, but not always, at k = 0
-            or k = n−1. A block is a range k, …, k+m of numbers of zeros. Let V be the view if the
-            others hold only k zeros and n−1−k−m ones. Every view of the block is V plus independent
-            noise, so its divergence is at most that of V. Blocks are halved until no block's bound
-            exceeds the largest divergence computed so far.
+            divergence at n−1−k. δ is the maximum over k. This maximum is often, but not always, at
+            k = 0 or k = n−1. A block is a range k, …, k+m of numbers of zeros. Let V be the view if
+            the others hold only k zeros and n−1−k−m ones. Every view of the block is V plus
+            independent noise, so its divergence is at most that of V. Blocks are halved until no
+            block's bound exceeds the largest divergence computed so far.
 Unary       (Cheu et al. 2019.) Everyone holds x ∈ {0..r} and sends x ones and r−x zeros. Each bit
             is flipped with probability q. The view is the number V of ones. Let the others hold k
-            zeros and (n−1)r−k ones, and let W = Bin(k, q) − Bin((n−1)r−k, q). Up to a shift, V is
-            W + Bin(r−x, q) + Bin(x, 1−q). *Only x = 0 and x = r matter.* Let P_x be the law of V
-            for x. Changing one of the victim's bits from zero to one adds Bernoulli(1−q) instead of
-            Bernoulli(q) to a log-concave law, so the likelihood ratio of the two views is monotone.
-            This relation is transitive, so the ratio is monotone for any x < x'. Hence the best
-            event is {V > t} for (x', x) and {V ≤ t} for (x, x'). P_x(V > t) rises with x, so
-            P_x'(V > t) − e^ε P_x(V > t) is largest for x' = r and x = 0. Inverting all bits swaps
-            the pair: (0, r) at k becomes (r, 0) at (n−1)r−k. So δ is the maximum over k and t of
+            zeros and (n−1)r−k ones, and let W = Bin(k, q) − Bin((n−1)r−k, q). If the victim holds
+            x, V is W + Bin(r−x, q) + Bin(x, 1−q), up to a shift. Let P_x be this law of V. *Only
+            x = 0 and x = r matter.* Changing one of the victim's bits from zero to one adds
+            Bernoulli(1−q) instead of Bernoulli(q) to a log-concave law, so the likelihood ratio of
+            the two views is monotone. Monotone likelihood ratios are transitive, so the ratio is
+            monotone for any x < x'. Hence the best event is {V > t} for (x', x) and {V ≤ t} for
+            (x, x'). P_x(V > t) rises with x, so P_x'(V > t) − e^ε P_x(V > t) is largest for x' = r
+            and x = 0. Inverting all bits swaps the pair: (0, r) at k becomes (r, 0) at (n−1)r−k. So
+            δ is the maximum over k and t of
                 g(t) = P_r(V > t) − e^ε P_0(V > t).
             As before, g first rises, then falls, and blocks of k are bounded in the same way.
 Blanket     (Balle, Bell, Gascón, Nissim 2019.) Let ω(y) = min over x of R_x(y), and γ = Σω. Each
-            other person draws from ω/γ with probability γ. All messages that are drawn otherwise
-            are shown to the adversary. Then, for values x and x' of the victim,
+            other person draws from ω/γ with probability γ. The proof shows all other messages to
+            the adversary. Then, for values x and x' of the victim,
                 δ(ε) ≤ E[(G₁ + … + G_n)₊] / n.
-            With probability γ, G_i is (R_x − e^ε R_x')(Y)/ω(Y) with Y ~ ω/γ. Otherwise it is 0.
+            With probability γ, G_i is (R_x − e^ε R_x')(Y)/ω(Y) with Y ~ ω/γ. Otherwise G_i is 0.
 Clones      (Feldman, McMillan, Talwar 2021.) For any R, let C ~ Bin(n−1, e^−ε₀), A ~ Bin(C, ½) and
             D ~ Bernoulli(e^ε₀/(1+e^ε₀)). The divergence of two neighboring views is at most that of
             (A+D, C−A+1−D) and (A+1−D, C−A+D). This is exactly the blanket bound of a randomizer
@@ -58,13 +59,13 @@ from headcount.core.decimal_digits import as_decimal, decimal_digits, exponentia
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import short
 
-EVERY_DATASET = 10_000  # with at most this many bits in all, δ is the exact maximum over datasets
+EVERY_DATASET = 10_000  # if a crowd has at most this many bits, δ is the maximum over all datasets
 _TOLERANCE = 1e-4  # with more bits, δ may exceed that maximum by this relative amount
 _NEGLIGIBLE = 1e-40  # blocks of datasets with a smaller δ are not halved
 MOST_BITS = 2**20  # the largest number of bits that one person may hold
 _MOST_LOCAL = 300.0  # a larger ε₀ protects nobody, and e^(2ε₀) might overflow
 _LEAST_STEP = 1e-15  # the smallest step of a search near 0
-_LOOSE = 2.0**-40  # if a randomizer is given in floats, losses may exceed ε₀ by this
+_LOOSE = 2.0**-40  # if a randomizer is given in floats, losses may exceed ε₀ by this amount
 
 Classes = tuple[tuple[float, float, float], ...]
 
@@ -73,8 +74,9 @@ Classes = tuple[tuple[float, float, float], ...]
 class Amplification(ABC):
     """How much privacy `honest` people gain when their messages are shuffled.
 
-    The methods compute δ, ε or ε₀ from the other two. Each result has been verified by evaluating
-    δ, and is rounded in the safe direction.
+    Each of the methods `delta`, `epsilon` and `local_epsilon` computes δ, ε or ε₀ from the other
+    two. Results are rounded so that they never overstate the privacy. Every ε or ε₀ that a search
+    finds has been verified by computing δ.
     """
 
     honest: int
@@ -101,7 +103,7 @@ class Amplification(ABC):
         return self._delta(local_epsilon, epsilon)
 
     def _pure_epsilon(self, local_epsilon: float) -> float:
-        """The smallest ε with δ = 0. It is ε₀, unless a randomizer is given in floats."""
+        """The smallest ε with δ = 0. It is ε₀, or slightly more for a randomizer in floats."""
         return local_epsilon
 
     def delta(self, local_epsilon: float, epsilon: float) -> float:
@@ -112,7 +114,7 @@ class Amplification(ABC):
             return 0.0
         if local > _MOST_LOCAL:
             return 1.0
-        # δ may be too small for a float, but it is not 0: below ε₀ there is no pure guarantee.
+        # δ may be too small for a float, but it is not 0, because ε is below ε₀.
         return max(self._delta(local, epsilon), LEAST_FLOAT)
 
     def epsilon(self, local_epsilon: float, delta: float) -> float:
@@ -163,10 +165,10 @@ def _search(
 ) -> float:
     """The point farthest from `private` in the direction of `towards` with bound(point) ≤ delta.
 
-    `quick` is a lower bound on `bound`. The search bisects for the last point where `quick` is at
-    most a target, which is `delta` at first. While `bound` is still too large at the result, the
-    search is repeated with a smaller target. Finally, it bisects on `bound` between the result and
-    the last point at which `bound` was too large.
+    `quick` is a lower bound on `bound`. The search bisects for the last point at which `quick` is
+    at most a target, which is `delta` at first. If `bound` is too large at this point, the search
+    is repeated with a smaller target. Finally, the search bisects on `bound` between the point that
+    it found and the last point at which `bound` was too large.
     """
     target, failed = delta, None
     while True:
@@ -218,10 +220,10 @@ def _lie(local_epsilon: float) -> Fraction:
 def flip_delta(honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> float:
     """The largest δ(ε) over all datasets of `honest` people who flip bits with probability `lie`.
 
-    Each person holds `bits` bits. The result is rounded up; with more than 10,000 bits in all it
-    may be too large by about one part in 10,000. The crowd is treated as smaller if more than 10^8
-    lies are expected in it. With r > 1 bits per person, this limit is the larger of 10^8 and
-    (50r(1 − 2·lie))², but at most 3·10^13.
+    Each person holds `bits` bits. The result is rounded up. If the crowd has more than 10,000 bits,
+    the result may be too large by about one part in 10,000. The crowd is treated as smaller if more
+    than 10^8 lies are expected in it. With r > 1 bits per person, (50r(1 − 2·lie))² replaces this
+    limit if it is larger, but the limit is at most 3·10^13.
     """
     honest, epsilon = _crowd(honest), _at_least_0("epsilon", epsilon)
     bits = checks.whole("bits", bits, low=1, high=MOST_BITS)
@@ -238,7 +240,7 @@ def flip_delta(honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> flo
     first, size = ends[:-1], np.diff(ends)
     while len(first):
         # The middle dataset of each block gives a lower bound on the largest δ. One call computes
-        # these bounds and those of the blocks, which is faster than two calls.
+        # these lower bounds and the upper bounds of all blocks, which is faster than two calls.
         starts, spared = np.stack([first + size // 2, first]), np.stack([0 * size, size - 1])
         middles, bounds = flips.bounds(starts.ravel(), spared.ravel()).reshape(2, -1)
         worst = max(worst, middles.max())
@@ -256,13 +258,13 @@ def unary_lie(honest: int, bits: int, epsilon: float, delta: float) -> int | Non
 
     Private means flip_delta(honest, q, epsilon, bits) ≤ delta, which has been verified for the
     result. The result may be too large by one part in 10,000. It is None if no t is private.
-    q = ½ is excluded, because such bits are private but carry no information.
+    q = ½ is excluded, because the flipped bits would carry no information.
     """
     honest, bits = _crowd(honest), checks.whole("bits", bits, low=1, high=MOST_BITS)
     epsilon, delta = _at_least_0("epsilon", epsilon), _probability("delta", delta)
 
     def weight(bit_epsilon: float) -> int:
-        """The t = 2^64/(1 + e^ε₀), rounded up and below 2^63. It makes each bit ε₀-private."""
+        """The t = 2^64/(1 + e^ε₀) that makes each bit ε₀-private, rounded up, but below 2^63."""
         lie = Fraction(1 / (1 + math.exp(bit_epsilon)) * (1 + 8 * ROUNDING))
         return min(math.ceil(lie * 2**64), 2**63 - 1)
 
@@ -288,12 +290,12 @@ def unary_lie(honest: int, bits: int, epsilon: float, delta: float) -> int | Non
 
 @dataclass(frozen=True)
 class Blanket(Amplification):
-    """A bound for a randomizer with finitely many messages, from the part ω that its laws share.
+    """The blanket bound for a randomizer with finitely many messages.
 
-    `pairs` maps ε₀ to the ordered pairs (x, x') of values to consider. Messages with the same
-    ratios R_x/ω and R_x'/ω form a class. A pair is described by three numbers for each of its
-    classes: the sum of ω over the class, and the two ratios. `pure` maps ε₀ to an upper bound on
-    all local privacy losses. Both functions refuse a randomizer that is not ε₀-private.
+    `pairs` maps ε₀ to the ordered pairs (x, x') of values to consider. For a pair, messages with
+    the same ratios R_x/ω and R_x'/ω form a class. A pair is described by three numbers for each of
+    its classes: the sum of ω over the class, and the two ratios. `pure` maps ε₀ to an upper bound
+    on all local privacy losses. Both functions refuse a randomizer that is not ε₀-private.
     """
 
     pairs: Callable[[float], Sequence[Classes]] = field(repr=False)
@@ -363,7 +365,7 @@ class Clones(Amplification):
 def clones_closed_form(honest: int, local_epsilon: float, delta: float) -> float:
     """The ε that the closed form of the clones bound gives for δ, if ε₀ ≤ ln(n/(16 ln(4/δ))).
 
-    ε = ln(1 + (e^ε₀−1)/(e^ε₀+1)·(8√(e^ε₀ ln(4/δ)/n) + 8e^ε₀/n)).
+    The closed form is ε = ln(1 + (e^ε₀−1)/(e^ε₀+1)·(8√(e^ε₀ ln(4/δ)/n) + 8e^ε₀/n)).
     """
     honest, delta = _crowd(honest), _probability("delta", delta)
     local = _at_least_0("local_epsilon", local_epsilon)
@@ -397,7 +399,7 @@ def _given(rows: object, local_epsilon: float) -> tuple[list[list[Fraction]], fl
 
 
 def _matrix(rows: object) -> tuple[list[list[Fraction]], bool]:
-    """The laws as fractions, one row per value, and whether all were given as fractions."""
+    """The laws as fractions, one row per value, and whether all entries were given as fractions."""
     try:
         given = [list(row) for row in rows]  # type: ignore[attr-defined]
     except TypeError:
@@ -467,14 +469,14 @@ def _blanket_delta(honest: int, classes: Classes, epsilon: float) -> float:
     omega, here, there = np.array(classes).T
     there = there * math.exp(epsilon)
     gain, blur = here - there, 32 * ROUNDING * (here + there)
-    # Messages that favor neither value are treated as if they came from outside the blanket.
+    # A message with a gain near 0 is treated as if it came from outside the blanket.
     neutral = (np.abs(gain) <= blur) | (omega == 0)
     beyond = 4 * float(omega[neutral] @ blur[neutral])
     gain, mass = (gain + blur)[~neutral], omega[~neutral] * (1 + 16 * ROUNDING)
     if not (gain > 0).any():
         return beyond
-    # This is δ without a crowd. A crowd can only lower it, and hardly does so if it is unlikely
-    # that anybody draws from the blanket.
+    # `delta` is first the δ without a crowd. A crowd can only lower it, but hardly lowers it if it
+    # is unlikely that anybody draws from the blanket.
     delta = float(mass @ np.maximum(gain, 0.0))
     n, unit = int(min(honest, MOST_NOISE / mass.sum())), float(np.abs(gain).max())
     if n * mass.sum() > 1e-6:

@@ -1,9 +1,10 @@
 """Noise on the counts of several boxes, with probabilities that fall with the size of the noise.
 
-Notation    z is the noise of m boxes, k is the largest number of ticks of a person, and x = e^−ε.
-            The size of z is N(z) = ⌈max(max|z_b|, Σz⁺/k, Σz⁻/k)⌉, where z⁺ and z⁻ are the positive
-            and the negative part. P(z) is proportional to x^N(z). B_j is the ball of all z with
-            N(z) ≤ j. Without a limit on ticks, k = m and N(z) = max|z_b|: the ball is a cube.
+Notation    Each person ticks at most k of m boxes. z is the noise on the counts of all boxes, and
+            x = e^−ε. The size of z is N(z) = ⌈max(max|z_b|, Σz⁺/k, Σz⁻/k)⌉, where z⁺ and z⁻ are the
+            positive and the negative part. P(z) is proportional to x^N(z). B_j is the ball of all z
+            with N(z) ≤ j. Without a limit on ticks, k = m and N(z) = max|z_b|, so each ball is a
+            cube.
 Privacy     If a person's value is replaced, at most k boxes gain a tick and at most k boxes lose
             one. So the difference v has N(v) ≤ 1, and N(z + v) is at most N(z) + 1. The guarantee
             is pure ε. Losses are ε, 0 or −ε. In a cube, a difference in all boxes has the largest
@@ -15,11 +16,12 @@ Radius      Draw j with a weight of |B_j|·x^j, and then z uniformly in B_j. Bal
             negative (Stanley 1980). So j is I plus m + 1 geometric numbers of ratio x, with
             P(I = i) proportional to h_i·x^i.
 Counts      Let A_a(j, s) be the number of sequences of length a with elements in 1, …, j and a sum
-            of at most s. Then |B_j| = Σ m!/(a!b!(m−a−b)!)·A_a(j, kj)·A_b(j, kj), over the numbers a
-            of positive and b of negative boxes.
+            of at most s. Then |B_j| = Σ m!/(a!b!(m−a−b)!)·A_a(j, kj)·A_b(j, kj), where a is the
+            number of boxes with positive noise, and b is the number with negative noise.
 Error       The variance of a box is Σ_j Q_j·x^j/Σ_j |B_j|·x^j, with Q_j = Σ z_1² over B_j. Q_j is a
             polynomial of degree m + 2. Given j, z_1 has the law |{z ∈ B_j: z_1 = t}|/|B_j|, which
-            is uniform in a cube. It falls with |t|, so a uniform law has wider margins.
+            is uniform in a cube. In other balls it falls with |t|, so a uniform law gives wider
+            margins of error.
 """
 
 import math
@@ -42,13 +44,13 @@ from headcount.core.decimal_digits import decimal_digits, exponential
 from headcount.core.guarantee import PrivacyCurve
 
 _DIGITS = 50
-_LISTED_DIGITS = 65  # the digits of the probabilities of releases
-_WHOLE = 1 << 300  # these probabilities are integers divided by this
-# A law of releases is not listed if the number of noises times the number of possible counts
+_LISTED_DIGITS = 65  # the probability of a release is computed with this many digits
+_WHOLE = 1 << 300  # the probability of a release is an integer divided by this
+# A law of releases is not listed if the number of noise vectors times the number of possible counts
 # exceeds 30 times this.
 _MOST_POINTS = 400_000
 _FINEST = 2.0**-12  # the smallest rate for which a law is tabulated
-_MOST_STEPS = 2e7  # a law in a ball is not computed if it takes more steps than this
+_MOST_STEPS = 2e7  # if the law of one box takes more steps than this, a uniform law is used
 
 
 @dataclass(frozen=True)
@@ -66,14 +68,14 @@ class BallNoise:
     # Counts -------------------------------------------------------------------------------------
 
     def size(self, radius: int) -> int:
-        """The number |B_j| of noises in a ball."""
+        """The number |B_j| of noise vectors in the ball of this radius."""
         if self.is_cube:
             return int((2 * radius + 1) ** self.boxes)
         return sum(weight for _, weight in self.patterns(radius))
 
     def patterns(self, radius: int) -> list[tuple[tuple[int, int], int]]:
-        """The number of noises in a ball for each (a, b). a is the number of positive boxes, and b
-        the number of negative boxes.
+        """For each (a, b), the number of noise vectors in the ball of this radius with a positive
+        and b negative boxes.
         """
         ways = [
             sums_within(number, radius, self.ticks * radius) for number in range(self.boxes + 1)
@@ -85,7 +87,7 @@ class BallNoise:
         ]
 
     def squares(self, radius: int) -> int:
-        """Q_j, the sum of z_1² over a ball."""
+        """Q_j, the sum of z_1² over the ball of this radius."""
         if self.is_cube:
             return int((2 * radius + 1) ** self.boxes) * radius * (radius + 1) // 3
         others, limit = self.boxes - 1, self.ticks * radius
@@ -114,7 +116,7 @@ class BallNoise:
 
     @property
     def parts(self) -> int:
-        """How many geometric numbers are added to I."""
+        """The number of geometric numbers that are added to I."""
         return self.boxes + 1
 
     # Privacy ------------------------------------------------------------------------------------
@@ -163,7 +165,9 @@ class BallNoise:
 
     @cached_property
     def one(self) -> Law:
-        """The law of the noise of one box in units of `step`, or a law with wider margins."""
+        """The law of the noise of one box in units of `step`, or a law with wider margins of error
+        if this is too slow to compute.
+        """
         radii = self._radii
         steps = self.boxes * self.ticks * float(radii.stop) ** 2
         if self.is_cube or self.step > 1 or steps > _MOST_STEPS:
@@ -195,11 +199,11 @@ class BallNoise:
     def listed(
         self, counts: tuple[int, ...], users: int, most: int
     ) -> Mapping[tuple[int, ...], Fraction] | None:
-        """The law of counts plus noise, to 60 digits. None if it is too long to list.
+        """The law of counts plus noise, to 60 digits, or None if it is too long to list.
 
         Outcomes are merged if they have the same likelihood ratios for all counts c of `users`
-        people. This holds if the sizes N(y − c) of the outcomes y have the same differences. A
-        merged outcome is named by these differences.
+        people. Two outcomes y have the same ratios if the sizes N(y − c), minus the least of these
+        sizes over all c, are the same for both. A merged outcome is named by these differences.
         """
         reach = math.ceil(_LISTED_DIGITS * math.log(10) / float(self.epsilon)) + users
         if (2 * reach + 1) ** self.boxes * (users + 1) ** self.boxes > 30 * _MOST_POINTS:
@@ -253,10 +257,10 @@ def _numerator(values: list[int], power: int) -> list[int]:
 
 
 def box_shares(boxes: int, ticks: int, radius: int) -> NDArray[np.float64]:
-    """The share of noises in a ball with z_1 = t, for t = 0, …, j.
+    """The share of noise vectors with z_1 = t in the ball of radius j, for t = 0, …, j.
 
-    For each sum, `row` has the number of sequences of length a with elements in 1, …, j and this
-    sum, divided by j^a. All terms are positive.
+    `row[s]` is the number of sequences of length a with elements in 1, …, j and the sum s, divided
+    by j^a. All terms are positive.
     """
     if not radius:
         return np.ones(1)
@@ -285,7 +289,7 @@ def box_shares(boxes: int, ticks: int, radius: int) -> NDArray[np.float64]:
 def _classes(
     boxes: int, ticks: int, reach: int, users: int
 ) -> tuple[list[tuple[int, ...]], list[Counter[int]]]:
-    """Classes of releases with the same likelihood ratios, and their sizes.
+    """Classes of releases y with the same likelihood ratios: the name and a counter of each class.
 
     The name of a class lists the sizes N(y − c) for all counts c, minus the least of these sizes.
     The counter of a class says how many of its releases have each least size.

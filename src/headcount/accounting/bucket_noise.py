@@ -1,8 +1,8 @@
 """Truncated geometric noise in every bucket of a histogram.
 
-The noise Z_b of bucket b has a `truncated_geometric` law on 0, …, T with the rate ε/2. There are d
-buckets. If the total is fixed, the joint law is conditioned on the sum d·T/2. Otherwise the numbers
-Z_b are independent.
+There are d buckets. The noise Z_b of bucket b has a `truncated_geometric` law on 0, …, T with the
+rate ε/2. If the total is fixed, the joint law of all Z_b is conditioned on the sum d·T/2. Otherwise
+the numbers Z_b are independent.
 
 If a person moves from bucket i to bucket j, the same observation needs the noise z + e_i − e_j
 instead of z, where e_i is a unit vector. In each of the two buckets, the probability changes by a
@@ -16,9 +16,9 @@ total is fixed, P(u, v) = w(u)·w(v)·S_{d−2}(−u−v)/S_d(0), where S_k is t
 All convolutions are direct sums of positive terms, so small probabilities are as accurate as large
 ones.
 
-A person may also move in several histograms at once. If the total is not fixed, the noise of all
-histograms is independent, and so are the losses of k moves. The finite losses of each move are then
-ε/k, 0 and −ε/k.
+A person may also move in k histograms at once. Then the total must not be fixed, and the rate is
+ε/(2k). The noise of all histograms is independent, so the losses of the k moves are independent
+too. The finite losses of each move are ε/k, 0 and −ε/k.
 """
 
 import math
@@ -38,9 +38,9 @@ from headcount.core.cached import cached_property
 from headcount.core.decimal_digits import decimal_digits, exponential
 from headcount.core.guarantee import PrivacyCurve
 
-_TINY = 1e-250  # smaller probabilities are cut off: they are far too small to matter
-MOST_TOGETHER = 1 << 16  # the largest d·T with a fixed total: longer convolutions take too long
-_FIRST_STEP = 8  # the first step of the search for T/2 is about this
+_TINY = 1e-250  # smaller probabilities are cut off, because they are far too small to matter
+MOST_TOGETHER = 1 << 16  # the largest d·T with a fixed total; longer convolutions take too long
+_FIRST_STEP = 8  # the first step of the search for T/2 is about this large
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class BucketNoise:
 
     @cached_property
     def unpaired(self) -> float:
-        """P(Z_i = T or Z_j = 0), rounded up."""
+        """The probability P(Z_i = T or Z_j = 0) of an infinite loss, rounded up."""
         ends = 2 * self.one.mass[-1]
         both = self._row(self.most)[0]
         return min(1.0, float(ends - both) * (1 + 4 * self.slack))
@@ -107,8 +107,8 @@ class BucketNoise:
     @cached_property
     def losses(self) -> tuple[float, float, float, float]:
         """The probabilities that a move has the loss ∞, ε, 0 or −ε. They are rounded up."""
-        # The noise of bucket i grows by 1, and becomes less likely if Z_i ≥ T/2. The noise of
-        # bucket j shrinks by 1, and becomes less likely if Z_j ≤ T/2.
+        # In z + e_i − e_j, the noise of bucket i is larger by 1, which is less likely if Z_i ≥ T/2.
+        # The noise of bucket j is smaller by 1, which is less likely if Z_j ≤ T/2.
         half, sums = self.most // 2, np.zeros(3)
         if self.fixed_total:
             for u in range(self.most):
@@ -141,8 +141,8 @@ class BucketNoise:
 
     @cached_property
     def rounding(self) -> float:
-        """The largest relative error of w(k)/w(0), compared with the law before rounding. It is
-        rounded up.
+        """The largest relative difference between w(k)/w(0) and the same ratio before the weights
+        were rounded. The result is rounded up.
         """
         weights, half = self.bucket.weights, self.most // 2
         with decimal_digits(60):
@@ -190,9 +190,9 @@ def _folded(mass: NDArray[np.float64], times: int) -> NDArray[np.float64]:
 def least_bucket_noise(
     rate: Fraction, buckets: int, delta: float, *, fixed_total: bool, moves: int = 1
 ) -> BucketNoise | None:
-    """The noise with the least T whose δ is within the budget, or None if T is too large.
+    """The noise with the least T for which δ is at most `delta`, or None if T is too large.
 
-    A person makes `moves` moves. There must be only one move if the total is fixed.
+    A person moves in `moves` histograms. If the total is fixed, `moves` must be 1.
     """
 
     def noise(half: int) -> BucketNoise:
@@ -201,8 +201,9 @@ def least_bucket_noise(
     def delta_at(half: int) -> float:
         return noise(half).unpaired_in(moves) if noise(half).bucket.falls else 1.0
 
-    # Let p_0 = P(Z_b = 0). Independent buckets have δ = 1 − (1−p_0)^{2·moves}. A fixed total makes
-    # the ends 0 and T less likely, but their probability is never below (p_0)².
+    # The search starts below the least T and stops above it. Let p_0 = P(Z_b = 0). Independent
+    # buckets have δ = 1 − (1−p_0)^{2·moves}. A fixed total makes the ends 0 and T less likely, but
+    # their probability is never below (p_0)².
     longest = least_most(rate, 1, -math.expm1(math.log1p(-delta) / (2 * moves)) * (1 - 2.0**-40))
     if longest is None or (fixed_total and buckets * longest > MOST_TOGETHER):
         return None
@@ -214,7 +215,7 @@ def least_bucket_noise(
 
 @dataclass(frozen=True, eq=False)
 class BucketCurve(PrivacyCurve):
-    """The privacy curve of a person who moves in one histogram with this noise, or in several.
+    """The privacy curve for a person who moves in `moves` histograms with this noise.
 
     The losses of one move are ∞, e, 0 or −e with e = 2·rate.
     """
@@ -243,7 +244,8 @@ class BucketCurve(PrivacyCurve):
         infinite = self.noise.unpaired_in(self.moves)
         excess = -np.expm1(np.minimum(epsilons[:, None] - self.bends, 0.0))
         total = infinite + excess @ self._finite
-        # With rounded weights, no finite loss exceeds ε. The other losses have rounding errors.
+        # No finite loss exceeds `_most`, because rounding never raises a ratio of weights above
+        # e^rate. But the finite losses differ from the `bends` by rounding errors.
         off = self.moves * (2 * self.noise.rounding + 8 * ROUNDING)
         total = np.where(epsilons < self._most, total * (1 + 8 * ROUNDING) + off, infinite)
         capped: NDArray[np.float64] = np.minimum(total, 1.0)

@@ -7,7 +7,7 @@ divergence is exactly
 
     HS_ε(P‖Q) = Σ_i held(i) · HS_{ε − loss(i)}(left‖held),   loss(i) = ln(held(i)/left(i)).
 
-Bounding each of the two buckets separately would require about twice the noise.
+Separate bounds for the two buckets would require about twice the noise.
 """
 
 from dataclasses import dataclass, field
@@ -27,8 +27,9 @@ _BENDS = 20_000
 class MovedCurve(PrivacyCurve):
     """The privacy curve for one person who moves between two buckets with the same laws.
 
-    `leaving` is the pair (held, left), or a pair that dominates it. `entering` is the pair
-    (left, held), or a pair that dominates it.
+    `leaving` is the pair of laws (held, left), or a pair that dominates it. `entering` is the pair
+    (left, held), or a pair that dominates it. A pair dominates another pair if its hockey-stick
+    divergence is nowhere smaller.
     """
 
     leaving: tuple[Law, Law] = field(repr=False)
@@ -40,8 +41,8 @@ class MovedCurve(PrivacyCurve):
 
     @property
     def attained(self) -> bool:
-        """Whether neither pair is replaced by a pair that dominates it. If so, both directions have
-        the same curve.
+        """Whether `leaving` and `entering` are the exact pairs (held, left) and (left, held). If
+        so, both directions have the same curve.
         """
         held, left = self.leaving
         return self.entering[0] is left and self.entering[1] is held
@@ -70,8 +71,9 @@ class MovedCurve(PrivacyCurve):
     def bends(self) -> NDArray[np.float64]:
         """Points between which δ may be interpolated.
 
-        δ bends at the sums of two losses, and these are too many to list. δ is convex in e^ε, so
-        straight lines between fewer points lie above the curve.
+        δ bends at all sums of a loss of the first bucket and a loss of the second. These are too
+        many to list. δ is convex in e^ε, so straight lines between fewer points lie above the
+        curve.
         """
         losses = self._first[0]
         least, most = (

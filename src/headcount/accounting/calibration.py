@@ -13,8 +13,8 @@ def least_private(
 
     δ usually falls as the noise grows, but it is not monotone, and it may rise again at the end of
     the range. So the search first walks up from `start`. Each step adds a fraction 1/steps of the
-    noise, but at least 1. When δ is small enough, the search bisects the last step. The result has
-    been verified. It is None if δ is never small enough on the walk.
+    noise, but at least 1. When δ is small enough, the search bisects the last step. δ has been
+    computed for the result. The result is None if δ is never small enough on the walk.
     """
     insufficient, noise = start - 1, start
     while delta_at(noise) > delta:
@@ -36,10 +36,11 @@ def near_least_private(
 ) -> int | None:
     """An integer amount of noise in [start, stop] with delta·(1 − close) ≤ delta_at(noise) ≤ delta.
 
-    δ must fall smoothly with more noise. Few evaluations of δ are needed, because ln δ is nearly
-    linear in the noise. If `start` is private, the result is `start`. If no integer meets the lower
-    bound, the result is the smallest integer that is private. The result has been verified to be
-    private. It is None if `stop` is not private.
+    Call an amount of noise private if delta_at(noise) ≤ delta. δ must fall smoothly with more
+    noise. Few evaluations of δ are needed, because ln δ is nearly linear in the noise. If `start`
+    is private, the result is `start`. If no private amount meets the lower bound, the result is the
+    smallest private amount. δ has been computed for the result. The result is None if `stop` is not
+    private.
     """
 
     def log_at(noise: int) -> float:
@@ -51,8 +52,8 @@ def near_least_private(
     while at_high > math.log(delta):
         if high >= stop:
             return None
-        # The next point is a little beyond the one at which a straight line through the last two
-        # points reaches the goal.
+        # A straight line through the last two points reaches the goal at some amount of noise. The
+        # next point is a little beyond this amount.
         slope = (at_high - at_low) / (high - low) if at_high < at_low else 0.0
         ahead = math.ceil((goal - at_high) / slope) + 1 if slope else step
         low, at_low = high, at_high

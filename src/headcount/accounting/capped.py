@@ -1,14 +1,14 @@
-"""The privacy of capped noise: each person sends a jump and pairs, at most K − 1 messages in all.
+"""The privacy of capped noise: each person sends a jump and pairs, with at most K − 1 messages.
 
 Notation    Each person has K slots for messages. J = K − 1 of them are for noise. A cell is a
-            count, or a bucket of a histogram. About `crowd` honest people have their noise in the
+            count, or a bucket of a histogram. About `crowd` honest people have their noise in a
             cell. A person's jump is +j with probability c·e^{−ε₊j}/(j·crowd), and −j with
             probability c·e^{−ε₋j}/(j·crowd), for j = 1, …, J. For j = J, both probabilities are
             multiplied by κ. With the remaining probability, the jump is 0. A jump of ±j is sent as
             j messages ±1. Then the person draws a number R of pairs of +1 and −1. With
             m = ⌊(J − |jump|)/2⌋, R is 0 or m with probability 0.45 each, and 1 with probability
             0.1. If m = 1, R is 0 or 1 with probability ½ each. If m = 0, R is 0. If R were never 1,
-            the sums of all R would lie on a lattice, and an odd jump would be seen.
+            the sum of all R would lie on a lattice, which could reveal an odd jump.
 View        The adversary sees (x + D + V, V), where x is the true count, D is the sum of all jumps,
             and V is the number of messages −1. So x + D + V is the number of messages +1. The noise
             does not depend on x, so all neighbors differ by a shift of D by 1.
@@ -35,14 +35,14 @@ _EDGE, _ONE = Fraction(9, 20), Fraction(1, 10)  # P(R = 0) = P(R = m), and P(R =
 # Laws are cut off where probabilities are below this fraction of δ. The first number is for a
 # count, the second for two buckets.
 RARE = (2.0**-40, 2.0**-18)
-_MISSED = 2.0**-12  # the part of δ that covers unlikely numbers of people, which are left out
+_MISSED = 2.0**-12  # the fraction of δ that covers unlikely numbers of people
 _BLOCK = 2048  # the number of sums that one matrix product computes
 _OUTSIDE = 2.0**-260  # about the probability outside the window of a binomial law
 _RANGES = 8  # the number of ranges into which the numbers of people in a bucket are divided
-_MORE_RANGES = 12  # the same for a bucket with few people, where their number varies more
+_MORE_RANGES = 12  # the same number for a bucket with few people, because their number varies more
 _FEW_PEOPLE = 1000
-# The largest size of a law, and the most multiplications to compute it. The first number of each
-# pair is for a count, the second for a bucket.
+# The largest size of a law, and the largest number of multiplications to compute a law. The first
+# number of each pair is for a count, the second for a bucket.
 _LARGEST_LAW = (6e6, 1.6e6)
 _MOST_WORK = (5e9, 1e9)
 _TILTS = np.geomspace(1e-2, 300, 240)  # the tilts that are tried in Chernoff's bound
@@ -118,8 +118,8 @@ class CappedNoise:
                 yield jump, pairs, chance * part
 
     def jump_law(self, share: Fraction) -> Law:
-        """The law of a person's jump in a cell that has this person's noise with probability
-        `share`.
+        """The law of a person's jump in a cell. With probability `share`, the person has noise in
+        this cell. Otherwise the jump is 0.
         """
         mass = np.zeros(2 * self.longest + 1)
         mass[self.jumps + self.longest] = self.chances * float(share)
@@ -128,7 +128,7 @@ class CappedNoise:
 
 
 def pair_law(most: int) -> dict[int, Fraction]:
-    """The law of one person's number of pairs if at most `most` fit."""
+    """The law of one person's number R of pairs, if at most `most` pairs fit."""
     if most < 2:
         return {pairs: Fraction(1, most + 1) for pairs in range(most + 1)}
     return {0: _EDGE, 1: _ONE, most: _EDGE}
@@ -136,7 +136,9 @@ def pair_law(most: int) -> dict[int, Fraction]:
 
 @dataclass(frozen=True, eq=False)
 class CrowdLaw:
-    """The joint law of D and V in one array, row by row. The row of each D has `width` masses."""
+    """The joint law of D and V in one array, row by row. There is a row of `width` masses for each
+    D.
+    """
 
     law: Law
     width: int
@@ -150,7 +152,8 @@ class CrowdLaw:
 def crowd_law(noise: CappedNoise, people: int, rare: float) -> CrowdLaw:
     """The law of (D, V) for this number of honest people.
 
-    Outcomes with a total probability of a few times `rare` are cut off and counted in the tail.
+    Outcomes with a total probability of a few times `rare` are cut off. The law's tail includes
+    this probability.
     """
     jumpers = laws.binomial(people, noise.jumping).trimmed(rare)
     most = jumpers.stop - 1
@@ -163,11 +166,12 @@ def crowd_law(noise: CappedNoise, people: int, rare: float) -> CrowdLaw:
 
 
 def _jumpers_law(noise: CappedNoise, jumpers: Law, rare: float) -> CrowdLaw:
-    """The law of (D, V) for a group of `most` people that contains everybody who jumps.
+    """The law of (D, V) for a group of people that contains everybody who jumps.
 
-    `jumpers` is the law P(k) of the number of people who jump. Let A be the law of (jump, number of
-    −1) for a person who jumps, and B the law for a person who does not. The result is
-    Σ_k P(k) A^k B^{most−k}, where products are convolutions. It is computed by Horner's rule.
+    `jumpers` is the law P(k) of the number of people who jump. The size `most` of the group is the
+    largest k. Let A be the law of (jump, number of −1) for a person who jumps, and B the law for a
+    person who does not. The result is Σ_k P(k) A^k B^{most−k}, where products are convolutions. It
+    is computed by Horner's rule.
     """
     most, longest = jumpers.stop - 1, noise.longest
     down, up = (min(_reach(noise, jumpers, rare, sign), most * longest) for sign in (-1, 1))
@@ -193,7 +197,7 @@ def _jumpers_law(noise: CappedNoise, jumpers: Law, rare: float) -> CrowdLaw:
                     grown[j:, :wide] += chances[longest + j - 1] * paired[:-j]
         grown[down, : len(others)] += chance.get(k, 0.0) * others
         total = grown
-    # Each step adds up at most 2J + 1 numbers, and drawing pairs adds up at most three.
+    # Each step adds up at most 2J + 1 numbers, and `_with_pairs` adds up at most three.
     slack = jumpers.slack + most * (2 * longest + 12) * ROUNDING
     used = np.flatnonzero(total.sum(axis=0))
     total = np.ascontiguousarray(total[:, : used[-1] + 1])
@@ -203,9 +207,9 @@ def _jumpers_law(noise: CappedNoise, jumpers: Law, rare: float) -> CrowdLaw:
 def _reach(noise: CappedNoise, jumpers: Law, rare: float, sign: int) -> int:
     """A number that the partial sums of jumps exceed with a probability of at most `rare`.
 
-    `sign` is the direction of the sums. Chernoff's bound holds for the sum of all jumps. By Doob's
-    inequality, it also holds for the largest partial sum if the mean of e^{tilt·jump} is at least
-    1. So only such tilts are used.
+    If `sign` is −1, the partial sums of the negated jumps are meant. Chernoff's bound holds for the
+    sum of all jumps. By Doob's inequality, it also holds for the largest partial sum if the mean of
+    e^{tilt·jump} is at least 1. So only tilts with this property are used.
     """
     theta = float(noise.jumping)
     tilts = _TILTS / noise.longest
@@ -258,7 +262,7 @@ def flood_law(most: int, people: int, rare: float) -> Law:
         if left:  # for P_M = Bin(M, ½), P_{M−1}(k) = P_M(k)·2(M−k)/M
             inside *= np.maximum(left - values, 0.0) * (2 / left)
     # By Hoeffding's inequality, Bin(M, ½) is at least M/2 + s with a probability of at most
-    # e^{−2s²/M}. The same holds for values up to M/2 − s.
+    # e^{−2s²/M}. The same bound holds for the probability that it is at most M/2 − s.
     beyond = np.zeros(len(trials))
     for away, cut in ((trials / 2 - low + 1, low > 0), (high - trials / 2, high <= trials)):
         beyond += np.where(cut, np.exp(-2 * away**2 / np.maximum(trials, 1)), 0.0)
@@ -285,7 +289,7 @@ def _convolved_rows(rows: NDArray[np.float64], other: NDArray[np.float64]) -> ND
 
 @dataclass(frozen=True)
 class PeopleRange:
-    """A range of numbers of people, with a bound on its probability."""
+    """A range of possible numbers of people in a cell, with a bound on its probability."""
 
     people: int  # the lowest number in the range
     weight: float
@@ -296,13 +300,13 @@ class HonestPeople:
     """How many honest people have their noise in the cells that a person changes.
 
     Each of the `honest` people has noise in a cell with probability `share`. If the share is below
-    1, the proof tells the adversary how many people have noise in each of these cells. These
-    numbers do not depend on the data. δ is larger for fewer people, so the lowest number of each
-    range stands for the whole range.
+    1, the analysis reveals to the adversary how many people have noise in each of these cells. Such
+    a number does not depend on the data. The possible numbers are divided into ranges. δ is larger
+    for fewer people, so the lowest number of each range stands for the whole range.
 
-    If there are too many people for the exact law, the proof marks each person independently with
-    probability 2^−halvings. People with a mark jump 2^halvings times as often. People without a
-    mark do not jump, and the proof tells the adversary everything that they send.
+    If there are too many people for the exact law, the analysis marks each person independently
+    with probability 2^−halvings. People with a mark jump 2^halvings times as often. People without
+    a mark do not jump, and the analysis reveals to the adversary everything that they send.
     """
 
     honest: int
@@ -313,7 +317,9 @@ class HonestPeople:
 
     @classmethod
     def of(cls, honest: int, cells: int, slots: int, rate: float, delta: float) -> "HonestPeople":
-        """The honest people of a count, or of buckets, for noise of about this rate."""
+        """The honest people of a count (with one cell) or of the buckets of a histogram. `halvings`
+        is chosen for noise of about this rate.
+        """
         moved = cells > 1
         crowds = cls(honest, Fraction(1, cells), moved, 0, delta * _MISSED)
         reach = math.log(1 / (delta * RARE[moved]))
@@ -333,7 +339,7 @@ class HonestPeople:
 
     @property
     def exact(self) -> bool:
-        """Whether the adversary is told nothing but the view."""
+        """Whether the analysis reveals nothing but the view to the adversary."""
         return self.share == 1 and not self.halvings
 
     def thinned(self, noise: CappedNoise) -> CappedNoise:
@@ -346,8 +352,8 @@ class HonestPeople:
         if self.exact:
             return (PeopleRange(self.honest, 1.0),)
         law = laws.binomial(self.honest, self.share / 2**self.halvings)
-        # For two cells, the smaller number of people counts. The probability that it is below a
-        # bound is at most twice that probability for a single cell.
+        # For two cells, the smaller one of the two numbers of people is used. It is below a bound
+        # with at most twice the probability for a single cell.
         below = np.cumsum(law.mass) * ((2 if self.moved else 1) * (1 + law.slack + 1e-12))
         below += law.tail
         first = int(np.searchsorted(below, self.missed, side="right"))

@@ -13,22 +13,22 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
-_STEPS = 1000  # losses are rounded to multiples of ε divided by this
+_STEPS = 1000  # losses are split between neighboring multiples of ε/1000
 _LARGEST = 4.0  # losses above max(4, 4ε) count as infinite
-_LARGEST_EXPONENT = 100.0  # beyond this ε, the limit for cutting off outcomes falls no further
+_LARGEST_EXPONENT = 100.0  # for an ε above this, outcomes are cut off as for this ε
 _BENDS = 400
 
 
 def capped_curve(
     noise: CappedNoise, crowds: HonestPeople, epsilon: float, delta: float
 ) -> PrivacyCurve:
-    """The curve of this noise, computed for a budget of (ε, δ).
+    """The privacy curve of this noise. It is most accurate near the budget (ε, δ).
 
     Outcomes with probabilities far below δ are cut off. Their probabilities are added to the curve.
     """
     thin, rare = crowds.thinned(noise), delta * RARE[crowds.moved]
     if not crowds.moved:
-        # An outcome that is cut off could lower δ by up to e^ε times its probability.
+        # Cutting off an outcome raises the computed δ by up to e^ε times its probability.
         rare *= math.exp(-min(epsilon, _LARGEST_EXPONENT))
     views = (crowd_law(thin, some.people, rare) for some in crowds.ranges)
     if crowds.moved:
@@ -54,11 +54,11 @@ def _moved(view: CrowdLaw, epsilon: float, rare: float) -> PrivacyCurve:
 def _coarse(
     upper: NDArray[np.float64], lower: NDArray[np.float64], law: Law, step: float, rare: float
 ) -> tuple[Law, Law]:
-    """Two laws with fewer outcomes that are at least as easy to tell apart as `upper` and `lower`.
+    """A pair of laws with fewer outcomes that dominates the pair of `upper` and `lower`.
 
     Each outcome is split into two, whose losses are the nearest multiples of `step` below and above
-    its own loss. The split can be undone, so it never makes the laws harder to tell apart. Outcomes
-    with tiny masses count as having an infinite loss.
+    its own loss. The split can be undone, so the new pair dominates the old pair. Outcomes with
+    tiny masses count as having an infinite loss.
     """
     likely = np.flatnonzero(upper > rare / len(upper))
     high, low = upper[likely], lower[likely]
@@ -69,8 +69,8 @@ def _coarse(
     most = int(max(_LARGEST, _LARGEST * step * _STEPS) / step)
     infinite = losses > most * step
     before = np.clip(np.floor(losses / step), -most, most - 1)
-    # The share of an outcome that gets the smaller loss. With this share, the split also keeps the
-    # total mass of `lower`.
+    # `smaller` is the share of an outcome that gets the smaller loss. With this share, the split
+    # also keeps the total mass of `lower`.
     smaller = np.clip(np.expm1((before + 1) * step - losses) / math.expm1(step), 0.0, 1.0)
     smaller[infinite] = 0.0
     # The grid point most + 1 stands for an infinite loss.
@@ -88,9 +88,10 @@ def _coarse(
 
 @dataclass(frozen=True, eq=False)
 class AverageCurve(PrivacyCurve):
-    """The curve if one of several curves applies at random, and the adversary is told which one.
+    """The curve if one of several curves applies at random, and the adversary knows which curve.
 
-    With probability `missed`, none of them applies.
+    Each curve applies with its probability in `weights`. With probability `missed`, none of them
+    applies, and this probability is added to δ in full.
     """
 
     curves: tuple[PrivacyCurve, ...]
@@ -108,6 +109,8 @@ class AverageCurve(PrivacyCurve):
 
     @cached_property
     def bends(self) -> NDArray[np.float64]:
-        """Points between which δ may be interpolated. The curve has too many bends to list."""
+        """Points between which δ may be interpolated. The curve has too many bends to list them
+        all.
+        """
         ends = [(curve.bends[0], curve.bends[-1]) for curve in self.curves]
         return np.linspace(min(low for low, _ in ends), max(high for _, high in ends), _BENDS)

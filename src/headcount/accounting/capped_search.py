@@ -1,9 +1,10 @@
 """The search for capped noise with the smallest error.
 
-The search computes δ from characteristic functions. This is fast, but it proves nothing. So the
-noise that the search finds is checked with its exact curve (see `capped_curves`). `capped` defines
-slots, cells, jumps and pairs, and the symbols c, κ, D and V. The law of (D, V) is computed for
-every D. If many people send pairs, the law is smooth in V, and a grid of values of V is enough.
+The search computes an approximate δ from characteristic functions. This is fast, but not rigorous.
+So the noise that the search finds must be checked with its certified curve (see `capped_curves`).
+The module `capped` defines slots, cells, jumps and pairs, and the symbols c, κ, D and V. The law of
+(D, V) is computed for every D. If many people send pairs, the law is smooth in V, and a grid of
+values of V is enough.
 """
 
 import math
@@ -16,11 +17,11 @@ from numpy.typing import NDArray
 
 from headcount.accounting.capped import CappedNoise, HonestPeople, pair_law
 
-_POINTS = 96  # the number of values of V in a grid, if the law is smooth
-_FEW_POINTS = 32  # the same for two cells, whose δ takes longer to compute
+_POINTS = 96  # the number of values of V in a grid for a count, if the law is smooth
+_FEW_POINTS = 32  # the same number for two buckets, whose δ takes longer to compute
 _DEVIATIONS = 15  # the width of the window of V, in standard deviations
-_FEW_PEOPLE = 60  # with fewer people the law is not smooth, and every V is computed
-_ROUNDS = (50, 25)  # the largest number of iterations: for a count, and for two buckets
+_FEW_PEOPLE = 60  # with fewer people, the law is not smooth, and every V is computed
+_ROUNDS = (50, 25)  # the largest numbers of iterations, for a count and for two buckets
 # The cost if no private noise is found. Other costs are the logarithm of `error_ratio`.
 _HOPELESS = 10.0
 _RARE = 1e-18
@@ -33,7 +34,7 @@ _LASTS = [1.5, 3.0, 6.8, 10.5, 24.0, 32.0, 36.0, 3.5, 2.0, 1.0]
 
 @dataclass(frozen=True)
 class Wish:
-    """The privacy that noise with this number of slots must have."""
+    """The privacy that the noise must have, for these honest people and this number of slots."""
 
     crowds: HonestPeople
     slots: int
@@ -63,7 +64,8 @@ def best_noise(wish: Wish) -> CappedNoise | None:
     """The noise with the smallest error that the search finds, or None if it finds none."""
     if not wish.crowds.ranges:
         return None
-    # The longest jump J is long enough if e^{−rate·J} is far below δ.
+    # `length` compares the longest jump J with the length that is needed, since e^{−rate·J} should
+    # be far below δ.
     length = (wish.slots - 1) * wish.rate * math.log(1e6) / max(math.log(1 / wish.delta), 1.0)
     start = CappedNoise(
         wish.slots,
@@ -100,8 +102,8 @@ def best_noise(wish: Wish) -> CappedNoise | None:
             best, latest = (log, found), found
         return log
 
-    # A person who moves adds to one cell and takes from another. So equal rates for both signs of
-    # a jump are best.
+    # A person who moves adds 1 to one cell and subtracts 1 from another. So equal rates for both
+    # signs of a jump are best.
     rates = 1 if wish.crowds.moved else 2
     first = np.array([*[0.0, -0.01][:rates], math.log(start.last)])
     corners = [first, *(first + step for step in np.diag([*[-0.02, -0.02][:rates], 0.4]))]
@@ -122,7 +124,7 @@ class Fit:
     """Finds the scale c at which noise has the wanted δ.
 
     ln δ falls as ln c grows, and is nearly linear in ln c. But δ is the larger of two divergences,
-    one for each direction. Where the other direction becomes the worse one, the slope jumps. So the
+    one for each direction. Where the two divergences are equal, the slope of ln δ jumps. So the
     steps of the secant method stay within a bracket.
     """
 
@@ -163,7 +165,7 @@ class Fit:
 
 
 def quick_delta(wish: Wish, noise: CappedNoise) -> float:
-    """The approximate δ of this noise. It is 1 if the chances of jumps add up to 1 or more."""
+    """The approximate δ of this noise, or 1 if the probabilities of jumps add up to 1 or more."""
     thin = wish.crowds.thinned(noise)
     if thin.chances.sum() >= 1:
         return 1.0
@@ -200,7 +202,8 @@ def _law(noise: CappedNoise, people: int, reach: int, points: int) -> NDArray[np
 def _transforms(
     slots: int, people: int, reach: int, points: int
 ) -> tuple[int, int, NDArray[np.complex128], NDArray[np.complex128]]:
-    """The numbers of values of D and V, and transforms of a person's V.
+    """The number of values of D, the number of values of V, and two arrays with transforms of the
+    law of a person's V.
 
     The first array is the transform for a person who does not jump. The second array has one
     transform for each jump.
@@ -230,7 +233,9 @@ def _transforms(
 
 
 def _moved_delta(held: NDArray[np.float64], left: NDArray[np.float64], epsilon: float) -> float:
-    """Approximately Σ_y held(y)·HS_{ε − ln(held(y)/left(y))}(left‖held), as in `buckets`."""
+    """The approximate δ of a move: Σ_y held(y)·HS_{ε − ln(held(y)/left(y))}(left‖held), as in
+    `buckets`.
+    """
     likely = (held > _RARE) & (left > _RARE)
     # Outcomes that are too rare under one of the two laws count in full.
     lost = float(held[~likely].sum() + left[~likely].sum())

@@ -1,12 +1,13 @@
 """The joint privacy curve of several releases about the same people.
 
-The package dp-accounting convolves privacy loss distributions. This file gives it one dominating
+The package dp-accounting convolves privacy loss distributions. This module passes it one dominating
 law for each release (see `dominating`).
 
 Questions may depend on earlier answers, but the *curves* of the releases must not. If earlier
 answers decide the next curve, the privacy loss can exceed the computed curve; see `privacy_filter`.
 
-Importing dp-accounting takes seconds, so only code that composes releases should import this file.
+Importing dp-accounting takes seconds. So only code that composes releases should import this
+module.
 """
 
 import heapq
@@ -42,11 +43,11 @@ class ComposedCurve:
 
     @property
     def numerical_error(self) -> float:
-        """The largest error of the Fourier transforms. It is added to every δ.
+        """A bound on the error of the Fourier transforms. It is added to every δ.
 
         Let u be `ROUNDING`. The error of a transform of N entries is c·u·log2(N) times the 2-norm
         of the entries, with c < 8. A k-th power multiplies the error by k, and a sum over N entries
-        by √N. The 2-norm of probabilities is at most 1.
+        multiplies it by √N. The 2-norm of probabilities is at most 1.
         """
         size = max(2, self.losses.size)
         return 8 * ROUNDING * math.log2(size) * math.sqrt(size) * self.releases
@@ -58,10 +59,11 @@ class ComposedCurve:
         return min(1.0, max(0.0, known) + self.numerical_error)
 
     def delta_with(self, epsilon: float, more_epsilon: float, more_delta: float) -> float:
-        """`delta` after one more release for which only an (ε, δ) is known.
+        """The δ at `epsilon` after one more release, of which only (more_epsilon, more_delta) is
+        known.
 
-        The worst release with this (ε, δ) reveals everything with probability δ. Otherwise it is a
-        randomized response with the loss ε or −ε.
+        The worst such release reveals everything with probability more_delta. Otherwise it is a
+        randomized response whose loss is more_epsilon or −more_epsilon.
         """
         truth = 1 / (1 + math.exp(-more_epsilon))
         told = truth * self.delta(epsilon - more_epsilon)
@@ -71,7 +73,8 @@ class ComposedCurve:
     def epsilon(self, delta: float) -> float:
         left = delta - self.numerical_error
         known = float(self.losses.get_epsilon_for_delta(left)) if left > 0 else math.inf
-        # The inverse curve of dp-accounting walks down a grid and accumulates rounding errors.
+        # dp-accounting accumulates rounding errors when it computes ε. So ε is raised until δ is
+        # small enough.
         step = 1e-12
         while self.delta(known) > delta and known < self.pure_epsilon:
             known, step = known + step, 2 * step
@@ -81,7 +84,7 @@ class ComposedCurve:
 def compose(
     releases: Sequence[tuple[PrivacyCurve, int]], *, discretization: float = STEP
 ) -> ComposedCurve:
-    """The curve of all releases together. Each curve comes with the number of times it occurs.
+    """The curve of all releases together. Each curve comes with the number of its releases.
 
     Losses are rounded to multiples of `discretization`. The rounding never decreases δ. A smaller
     `discretization` is more accurate and slower.
@@ -92,7 +95,9 @@ def compose(
 
 
 def compose_laws(releases: Sequence[tuple[DominatingLaw, int]]) -> ComposedCurve:
-    """The curve of all releases together, from laws that must all have the same grid step."""
+    """The curve of all releases together. Each law comes with the number of its releases. All laws
+    must have the same grid step.
+    """
     if not releases:
         raise InvalidParameter("there must be at least one release to compose, got none")
     if len({law.step for law, _ in releases}) > 1:

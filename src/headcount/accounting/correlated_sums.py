@@ -1,27 +1,28 @@
 """Correlated noise for sums of integers: how private it is, and how much of it is needed.
 
 Notation    Everybody holds an x in 0..Δ (`levels`) and sends x unless it is 0. The honest people
-            together also send noise. Its first part is U₊ messages +1 and U₋ messages −1, both
-            NB(1, a) with a = e^−rate (see `laws.negative_binomial`). Its second part is the flood:
-            each atom s is sent Z_s times, which means every element of s is sent Z_s times. Z_s is
-            a sum of independent NB(r, e^−rate_s). The atoms are {+1, −1}, and the atom
-            {i, −⌈i/2⌉, −⌊i/2⌋} of each i from −⌈Δ/2⌉ to Δ with |i| ≥ 2. The elements of an atom add
-            up to 0. The adversary sees how often each value is sent. Ghazi, Kumar, Manurangsi, Pagh
-            and Sinha (2021) spend ε* = Δ·rate of the budget on the sum. They spend the rest,
-            γε = ε − ε*, on the flood.
+            together also send noise. The first part of the noise consists of U₊ messages +1 and U₋
+            messages −1, where U₊ and U₋ are NB(1, a) with a = e^−rate (see
+            `laws.negative_binomial`). The second part is the flood, which consists of atoms. An
+            atom is a set of numbers that add up to 0. The atoms are {+1, −1}, and the atom
+            {i, −⌈i/2⌉, −⌊i/2⌋} of each i from −⌈Δ/2⌉ to Δ with |i| ≥ 2. Every element of an atom s
+            is sent Z_s times, where Z_s is a sum of independent NB(r, e^−rate_s). The adversary
+            sees how often each value is sent. Ghazi, Kumar, Manurangsi, Pagh and Sinha (2021) spend
+            ε* = Δ·rate of the budget on the sum. They spend the rest, γε = ε − ε*, on the flood.
 Privacy     A person's x is replaced by x'. All elements of the atom of i except i itself are
             smaller than i in absolute value. So one more message i has the same effect as one more
-            atom of i and one message fewer of each other element. These other messages are replaced
+            atom of i and one less message of each other element. These other messages are replaced
             in the same way, until only messages ±1 are left (`peeled`). In these coordinates, the
             view consists of independent parts: the numbers Z_s + t_s for the atoms of all i with
-            |i| ≥ 2, and the numbers (U₊ + Z + α, U₋ + Z + β) of ±1, where Z is the Z_s of {+1, −1}.
-            The integers t_s, α and β depend on x, and only their differences between x and x'
-            matter. For the messages ±1, min(U₊, U₋) is NB(1, a²) and independent of U₊ − U₋, which
-            is two-sided geometric. Let y = (number of +1) − (number of −1) and D = x − x'. The law
-            of y is ∝ a^|y−D| for x and ∝ a^|y| for x'. Given y, the number of +1 is X + (y−D)⁺ + α
-            for x and X + y⁺ for x', where X = min(U₊, U₋) + Z and α is now the α of x minus that of
-            x'. The loss is the same for all y ≤ min(0, D), and for all y ≥ max(0, D). δ is the
-            divergence of the product of all parts, maximized over the ordered pairs (x, x').
+            |i| ≥ 2, and the numbers (U₊ + Z + α, U₋ + Z + β) of messages +1 and −1, where Z is the
+            Z_s of {+1, −1}. The integers t_s, α and β depend on x, and only their differences
+            between x and x' matter. For the messages ±1, min(U₊, U₋) is NB(1, a²) and independent
+            of U₊ − U₋, which is two-sided geometric. Let y = (number of +1) − (number of −1) and
+            D = x − x'. The law of y is ∝ a^|y−D| for x and ∝ a^|y| for x'. Given y, the number of
+            +1 is X + (y−D)⁺ + α for x and X + y⁺ for x', where X = min(U₊, U₋) + Z and α is now the
+            α of x minus that of x'. The loss is the same for all y ≤ min(0, D), and for all
+            y ≥ max(0, D). δ is the divergence of the product of all parts, maximized over the
+            ordered pairs (x, x').
 Numerics    See `losses`, which compares X + t with X for every t that occurs.
 """
 
@@ -49,7 +50,7 @@ from headcount.core.cached import cached_property
 from headcount.core.decimal_digits import decimal_digits, exponential
 
 _MOST_MASSES = 1 << 22  # the largest number of masses in a law
-_LEAST_R = 1e-3  # the smallest r of a search: some budgets need hardly any flood
+_LEAST_R = 1e-3  # a search stops at this r, because some budgets need hardly any flood
 _MOST_R = 1e6
 _MOST_SWEEPS = 6
 _LEAST_WEIGHT = 1e-300  # smaller probabilities are rounded up to this
@@ -68,9 +69,10 @@ def atoms(levels: int) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=256)
 def peeled(levels: int) -> tuple[tuple[int, ...], ...]:
-    """Row x expresses a message x in the coordinates of "Privacy" above.
+    """A table whose row x expresses a message x in the coordinates of "Privacy" above.
 
-    The row holds the number of each atom from the second on, then the numbers of +1 and of −1.
+    The row holds the number of each atom except {1, −1}, then the number of messages +1, and then
+    the number of messages −1.
     """
     index = {atom[0]: j for j, atom in enumerate(atoms(levels)) if j}
     rows: dict[int, list[int]] = {0: [0] * (len(index) + 2)}
@@ -181,8 +183,8 @@ class Accounts:
         while True:
             products, delta, _ = products_for(known, self.law, epsilon)
             largest, view = products.worst(self.views, [epsilon])
-            # If another pair has a larger δ, the grid may not suit that pair, and the δ computed
-            # for that pair may be inaccurate. So the next grid includes that pair.
+            # If another pair has a larger δ, the grid may not suit that pair, and its computed δ
+            # may be inaccurate. So the next grid also considers that pair.
             if float(largest[0]) <= 1.001 * delta or len(known) > 5:
                 return float(largest[0])
             known.append(view)
@@ -202,8 +204,8 @@ def _ratio(rate: float) -> Fraction:
 def _flood_law(flood: Sequence[tuple[float, float]]) -> Law:
     """The law of the number of times that an atom is sent.
 
-    Each (r, rate) of the flood is a part. If adding a part would take too long, it is left out.
-    That is safe, because leaving out independent noise can only increase δ.
+    Each (r, rate) of the flood is a part of this number. If adding a part would take too long, the
+    part is left out. This can only increase δ, because the parts are independent noise.
     """
     parts = [laws.negative_binomial(Fraction(r), _ratio(rate)) for r, rate in flood]
     parts.sort(key=lambda part: -len(part.mass))
@@ -215,10 +217,12 @@ def _flood_law(flood: Sequence[tuple[float, float]]) -> Law:
 
 
 def _plus_least(law: Law, rate: float) -> Law:
-    """The law of X + Y, where Y is the minimum of two NB(1, e^−rate), which is NB(1, e^−2rate)."""
+    """The law of X + Y, where Y is the minimum of two independent NB(1, e^−rate). The law of Y is
+    NB(1, e^−2rate).
+    """
     ratio = math.exp(-2 * rate)
     out = law.plus_geometric(ratio)
-    # The relative error of P(Y = k) is that of the ratio times k + ratio/(1 − ratio).
+    # The relative error of P(Y = k) is k + ratio/(1 − ratio) times the relative error of the ratio.
     most = len(out.mass) - len(law.mass)
     return replace(
         out, slack=out.slack + 8 * ROUNDING * (1 + rate) * (most + 2 / -math.expm1(-2 * rate))
@@ -228,9 +232,9 @@ def _plus_least(law: Law, rate: float) -> Law:
 def paper(levels: int, epsilon: float, delta: float, epsilon_star: float) -> CorrelatedSumNoise:
     """The published noise, which is proven (ε, δ)-private for any Δ.
 
-    The published atoms of all i < −⌈Δ/2⌉ are left out. This does not change the privacy: each
-    message i < −⌈Δ/2⌉ is only in the atom of i. So an adversary who sees these messages knows how
-    often each of these atoms was sent, and can remove all messages of these atoms.
+    The published atoms of all i < −⌈Δ/2⌉ are left out. This does not change the privacy, because a
+    message i < −⌈Δ/2⌉ occurs only in the atom of i. So an adversary who sees these messages knows
+    how often each of these atoms was sent, and can remove all messages of these atoms.
     """
     part = min(1.0, epsilon - epsilon_star) / 2
     rounds = math.ceil(math.log2(levels)) + 1
@@ -243,7 +247,8 @@ def paper(levels: int, epsilon: float, delta: float, epsilon_star: float) -> Cor
 
 @dataclass(frozen=True)
 class _Shape:
-    """A flood without its size r. The atom {+1, −1} has e^log_more times the r of the others.
+    """All parameters of the noise except r. The r of the atom {+1, −1} is e^log_more times the r of
+    the other atoms.
 
     `calibrate` explains c and c0.
     """
@@ -268,7 +273,9 @@ class _Shape:
 
 
 class _Search:
-    """Computes ln(δ/budget) at one ε for the usual pairs, for many floods that are similar."""
+    """Computes ln(δ/budget) at one ε for the two pairs that usually have the largest δ. It is used
+    for many similar floods.
+    """
 
     def __init__(self, epsilon: float, delta: float) -> None:
         self.epsilon, self.delta = epsilon, delta
@@ -303,9 +310,10 @@ def _least_r(
 ) -> tuple[float, float, float] | None:
     """An r with measure(r) ≤ 0, the slope at which measure falls, and measure(r).
 
-    measure(r) is ln(δ/budget). At the r that is found, it is at least −tolerance, unless no smaller
-    r is found. It is nearly linear in r, so the search follows the line through the best point
-    above 0 and the best point below 0. The result is None if the search finds no r.
+    measure(r) is ln(δ/budget). The search ends when it is between −tolerance and 0, or when the
+    search finds no smaller r. measure(r) is nearly linear in r, so the search follows the line
+    through the best point above 0 and the best point below 0. The result is None if the search
+    finds no r.
     """
     low, high = (0.0, math.inf), (math.inf, -math.inf)
     for _ in range(60):
@@ -327,11 +335,13 @@ def _least_r(
 def calibrate(
     levels: int, epsilon: float, delta: float, epsilon_star: float
 ) -> CorrelatedSumNoise | None:
-    """The (ε, δ)-private noise with this ε* that has the fewest messages; None if none is found.
+    """The (ε, δ)-private noise with this ε* and the fewest messages that the search finds. The
+    result is None if the search finds no such noise.
 
     The rate of an atom is γε·c|i|/(Δ(⌈log2 Δ⌉ + 1)), and γε·c0/Δ for {+1, −1}. All atoms except
-    {+1, −1} have the same r. The search changes c, c0 and the ratio of the two r in turn. It moves
-    each to the minimum of a parabola through three points, and then finds the r that is needed.
+    {+1, −1} have the same r. The search changes c, c0 and the ratio of the two values of r in turn.
+    It moves each of these to the minimum of a parabola through three points, and then finds the r
+    that is needed.
     """
     spare = epsilon - epsilon_star
     if not (epsilon_star > 0 and spare > 0 and 0 < delta < 1):
@@ -355,7 +365,9 @@ def calibrate(
     r, fall, excess = solution
 
     def cost(tried: _Shape, excess: float) -> float:
-        """The number of messages with about the r that this shape needs."""
+        """The approximate number of messages with the least private r for this shape, given the
+        `excess` ln(δ/budget) at the current r.
+        """
         return tried.noise(max(r + excess / fall, r / 3)).messages
 
     width = 0.3
@@ -386,8 +398,8 @@ def _glance(search: _Search, shape: _Shape, r: float) -> float:
 
 
 def _checked(shape: _Shape, r: float, fall: float, search: _Search) -> CorrelatedSumNoise | None:
-    """The noise with the smallest r that is private for the usual pairs. If it is not private for
-    all pairs, r is increased until it is.
+    """The noise with the smallest r that is private for the two pairs that usually have the largest
+    δ. If this noise is not private for all pairs, r is increased until it is.
     """
     solution = _least_r(lambda r: search.look(shape.noise(r), ACCURACY), r, fall, 2e-3)
     if solution is None:

@@ -1,28 +1,30 @@
 """The noise of `ball_noise`, cut to a ball, so that J plus the noise of a box is never negative.
 
-Notation    z is the noise of m boxes, k the largest number of ticks of a person, N(z) the size of
-            z, and B_j the ball of all z with N(z) ≤ j (see `ball_noise`). J is the radius of the
-            largest ball. The integer p_j is the weight of each z of size j. The weights of all z
-            add up to W.
+Notation    Each person ticks at most k of m boxes. z is the noise on the counts of all boxes, N(z)
+            is the size of z, and B_j is the ball of all z with N(z) ≤ j (see `ball_noise`). J is
+            the radius of the largest ball. The integer p_j is the weight of each z of size j. The
+            weights of all z add up to W.
 Weights     p_0 is a large power of 2, and p_{j+1} = ⌈e^−ε·p_j⌉ for j < J. Beyond J, weights are 0.
             So p_j/p_{j+1} is at most e^ε for all j < J.
 Draw        Draw j with a weight of |B_j|·(p_j − p_{j+1}), and then z uniformly in B_j.
 Privacy     If a value is replaced, the noise moves by v. Let E_j(v) be the number of z in B_j with
             z + v outside B_j. Such a z has the size j, and z + v has the size j + 1. So the loss is
             ∞ with probability δ_v = p_J·E_J(v)/W, and ε or a little less with probability
-            u_v = Σ_{j<J} p_j·E_j(v)/W. Otherwise, it is not positive. The privacy curve is the
-            largest δ_v + u_v·(1 − e^{ε'−ε}) over all v, and δ_v alone for ε' ≥ ε. Since −z has the
-            same weight as z, −v has the same losses as v. So both directions have the same curve.
+            u_v = Σ_{j<J} p_j·E_j(v)/W. Otherwise, the loss is not positive. The privacy curve is
+            the largest δ_v + u_v·(1 − e^{ε'−ε}) over all v, and δ_v alone for ε' ≥ ε. Since −z has
+            the same weight as z, −v has the same losses as v. So both directions have the same
+            curve.
 Moves       In a cube, E_j(v) is largest if all boxes change: (2j+1)^m − (2j)^m. In other balls, v
             has g ≤ k gained and l ≤ k lost ticks. All pairs (g, l) are tried. Suppose that z and
             z + v are in B_j, that G of the gained boxes have z_b ≥ 0, and that L of the lost boxes
-            have z_b ≥ 1. Then Σz⁺ grows by G − L, and Σz⁻ by (l−L) − (g−G). Let a and b be the
-            numbers of positive and negative boxes among the m − g − l others. Then there are
-            A_{G+L+a}(j, kj + min(G, L)) · A_{g+l−G−L+b}(j, kj + min(g−G, l−L)) such z, with A as in
+            have z_b ≥ 1. Then Σz⁺ grows by G − L, and Σz⁻ grows by (l−L) − (g−G). Let a and b be
+            the numbers of positive and negative boxes among the m − g − l others. For each choice
+            of all these boxes, the number of such z is
+            A_{G+L+a}(j, kj + min(G, L)) · A_{g+l−G−L+b}(j, kj + min(g−G, l−L)), with A as in
             `ball_noise`. A_N(j, kj + s) is a polynomial in j of degree N if s < N. So E_j(v) is a
             polynomial of degree m at most, which is computed from its first m + 1 values. If there
-            are too many pairs to try, all z of size j are counted in place of E_j(v), which is an
-            upper bound. Then only δ is known, and no other point of the curve.
+            are too many pairs to try, E_j(v) is replaced by the number of all z of size j, which is
+            an upper bound. Then only δ is known, and no other point of the curve.
 Error       Given j, the error is that of a uniform z in B_j.
 """
 
@@ -51,8 +53,8 @@ from headcount.core.guarantee import PrivacyCurve
 Move: TypeAlias = tuple[int, int]  # how many ticks are gained, and how many are lost
 MOST_RADIUS = 1 << 14
 _BITS = 128  # the least weight has about this many binary digits
-_MOST_TERMS = 40_000  # with more terms in all E_j(v), only an upper bound is computed
-_MOST_STEPS = 2e7  # the law of one box is not computed if it takes more steps than this
+_MOST_TERMS = 40_000  # if all E_j(v) have more terms than this, only an upper bound is computed
+_MOST_STEPS = 2e7  # if the law of one box takes more steps than this, a uniform law is used
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class CutBall:
     def weights(self) -> tuple[int, ...]:
         """p_0, …, p_J."""
         bits = _BITS + math.ceil(float(self.noise.epsilon) * self.radius / math.log(2))
-        digits = bits // 3 + 20  # more than all digits of p_0
+        digits = bits // 3 + 20  # more than the number of digits of p_0
         with decimal_digits(digits):
             shrink, sure = exponential(-self.noise.epsilon), Decimal("1e-10")
             found = [1 << bits]
@@ -96,7 +98,7 @@ class CutBall:
         return sum(self.layers)
 
     def chance(self, size: int) -> Fraction:
-        """The probability of one noise of this size."""
+        """The probability of one noise vector of this size."""
         return Fraction(self.weights[size], self.total)
 
     # Privacy ------------------------------------------------------------------------------------
@@ -150,7 +152,9 @@ class CutBall:
 
     @cached_property
     def one(self) -> Law:
-        """The law of the noise of one box, or a law with wider margins."""
+        """The law of the noise of one box, or a law with wider margins of error if this is too slow
+        to compute.
+        """
         boxes, ticks, radius = self.noise.boxes, self.noise.ticks, self.radius
         uniform = self.noise.is_cube or boxes * ticks * float(radius) ** 2 > _MOST_STEPS
         half = np.zeros(radius + 1)
@@ -163,7 +167,7 @@ class CutBall:
 
 @dataclass(frozen=True, eq=False)
 class CutBallCurve(PrivacyCurve):
-    """The privacy curve of a cut ball. For each move, it has δ_v and u_v, rounded up."""
+    """The privacy curve of a cut ball. `moves` holds δ_v and u_v of each move v, rounded up."""
 
     most: float  # ε
     moves: tuple[tuple[float, float], ...]
@@ -189,7 +193,10 @@ class CutBallCurve(PrivacyCurve):
 
 @lru_cache(maxsize=1 << 12)
 def leaving(noise: BallNoise, radius: int) -> dict[Move, int]:
-    """E_j(v) for each possible pair (g, l) of numbers of gained and lost ticks, with g ≥ l."""
+    """E_j(v) for each pair (g, l) with g ≥ l, where v gains g ticks and loses l ticks.
+
+    Since −v has the same losses as v, pairs with g < l are not needed.
+    """
     boxes, ticks = noise.boxes, noise.ticks
     if noise.is_cube:
         return {(boxes, 0): (2 * radius + 1) ** boxes - (2 * radius) ** boxes}
@@ -205,7 +212,7 @@ def _moves(boxes: int, ticks: int) -> list[Move]:
 
 
 def _terms(boxes: int, ticks: int) -> int:
-    """The number of terms in all E_j(v). A cube has one."""
+    """The number of terms in the sums for all E_j(v). A cube has one term."""
     if ticks == boxes:
         return 1
     return sum(
@@ -237,7 +244,7 @@ def _staying(boxes: int, ticks: int, radius: int, gained: int, lost: int) -> int
 def continued(first: Sequence[int], degree: int, last: int) -> tuple[int, ...]:
     """The values of a polynomial at 0, …, last, from its values at 0, …, degree."""
     found, row, ends = list(first), list(first), []
-    while row:  # the last differences of all orders
+    while row:  # collects the last difference of each order
         ends.append(row[-1])
         row = [after - before for before, after in pairwise(row)]
     for _ in range(last - degree):
@@ -249,7 +256,7 @@ def continued(first: Sequence[int], degree: int, last: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def least_cut_ball(noise: BallNoise, delta: float) -> CutBall | None:
-    """The cut ball with the least radius whose δ is within the budget, or None if this radius
+    """The cut ball with the least radius for which δ is at most `delta`, or None if this radius
     would exceed `MOST_RADIUS`.
     """
     radius = least_private(

@@ -36,17 +36,19 @@ def _bounds(upper: Law, lower: Law) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 
 def _factor(epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-    """e^ε, rounded down. Where it would overflow, a smaller number is used, which is safe."""
+    """e^ε, rounded down. Where e^ε would overflow, e^700 is used. A smaller factor can only
+    increase a divergence.
+    """
     factor: NDArray[np.float64] = np.exp(np.minimum(epsilons, 700.0)) * (1 - 8 * ROUNDING)
     return factor
 
 
 def hockey_stick(upper: Law, lower: Law, epsilon: float) -> float:
-    """An upper bound on HS_ε(upper‖lower). Its error is about the slack of the two laws."""
+    """An upper bound on HS_ε(upper‖lower). Its error is of the order of the two laws' slack."""
     high, low = _bounds(upper, lower)
     excess = high - _factor(np.array(epsilon)) * low
-    # A sum of n terms has a relative error below n times `ROUNDING`. Windows have far fewer than
-    # 2^40 terms.
+    # A sum of n terms has a relative error below n times `ROUNDING`. This is tiny, because windows
+    # have far fewer than 2^40 terms.
     total = float(excess[excess > 0].sum()) * (1 + len(excess) * ROUNDING)
     return min(1.0, total * (1 + 8 * ROUNDING) + upper.tail)
 
@@ -95,9 +97,10 @@ class PairCurve(PrivacyCurve):
     def losses(
         self,
     ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]]:
-        """For each pair: all losses ln(P/Q), their P (rounded up), and their Q (rounded down).
+        """For each pair: the losses ln(P/Q) of all outcomes, their masses under P (rounded up) and
+        under Q (rounded down), and a bound on the error of the losses.
 
-        The last number bounds the error of the losses. This error comes from rounded logarithms.
+        This error comes from rounded logarithms.
         """
         out = []
         for upper, lower in self.pairs:
@@ -114,9 +117,8 @@ class PairCurve(PrivacyCurve):
     def _sorted(
         self,
     ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float, float]]:
-        """For each pair: the losses in descending order, and the cumulative sums of P and Q.
-
-        The last two numbers are the tail of P and the largest error of the losses.
+        """For each pair: the losses in descending order, the cumulative sums of P and of Q in this
+        order, the tail of P, and a bound on the error of the losses.
         """
         out = []
         for (upper, _), (losses, high, low, blur) in zip(self.pairs, self.losses, strict=True):
@@ -159,13 +161,13 @@ class PointCurve(PrivacyCurve):
 class SymmetricCurve(PrivacyCurve):
     """The curve of a set of pairs that contains both directions of each pair.
 
-    For ε ≥ 0, `delta_at` gives δ. For negative arguments, δ follows from the identity
+    For ε ≥ 0, `delta_at` returns δ. For negative arguments, δ follows from the identity
     HS_{−ε}(P‖Q) = 1 − e^−ε + e^−ε·HS_ε(Q‖P). δ is convex in e^ε, so straight lines between the
     `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is below `BENDS`, the losses
     divide the interval from −pure_epsilon to pure_epsilon into `steps` equal steps, and the bends
-    are these losses. Otherwise the bends only cover the ε at which δ is not negligible. With
-    `one_pair`, the curve is `attained`. `quick_at`, if given, is a lower bound on δ that is much
-    faster to compute. Searches use it.
+    are these losses. Otherwise the bends only cover the ε at which δ is not negligible. `one_pair`
+    says that a single pair has this curve in both directions. Then the curve is `attained`.
+    Searches use `quick_at`, which is a lower bound on δ that is much faster to compute.
     """
 
     delta_at: Callable[[float], float]
@@ -206,7 +208,7 @@ class SymmetricCurve(PrivacyCurve):
     @cached_property
     def bends(self) -> NDArray[np.float64]:
         most = self.pure_epsilon
-        # If δ is below `_LEAST_DELTA` everywhere, there is nothing to search for.
+        # If δ is below `_LEAST_DELTA` everywhere, no search is needed.
         if self.steps >= BENDS and self._delta(0.0) >= _LEAST_DELTA:
             while self._delta(most / 2) < _LEAST_DELTA:
                 most /= 2

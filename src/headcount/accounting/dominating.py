@@ -1,12 +1,13 @@
-"""Dominating laws: privacy losses that dominate those of all neighboring pairs of a release.
+"""Dominating laws: laws of privacy losses that dominate all neighboring pairs of a release.
 
-A law dominates a pair if its δ(ε) is nowhere smaller than that of the pair. A release has many
-neighboring pairs. The pair and the direction that are worst in one release need not be worst in the
-next. So the law of a release dominates the *pointwise maximum* of the curves of all pairs.
-Composing such laws then covers every combination of neighbors and directions.
+A law of losses dominates a pair of neighbors if the law's δ(ε) is nowhere smaller than that of the
+pair. A release has many neighboring pairs. The pair and the direction that are worst in one release
+need not be worst in the next. So the law of a release dominates the *pointwise maximum* of the
+curves of all pairs. A composition of such laws then covers every combination of neighbors and
+directions.
 
-A law can be stored. Its bytes hold exact integers and the exact bits of floats, so every process
-and every version that reads it gets the same composition.
+A law can be stored. The stored bytes hold exact integers and the exact bits of floats. So every
+process and every version of the library that reads the law computes the same composition.
 """
 
 import hashlib
@@ -33,10 +34,11 @@ _MOST_BYTES = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class DominatingLaw:
-    """A privacy curve, given by its δ at ε = grid·step, where `grid` is in ascending order.
+    """A dominating law, given by its δ at the points ε = grid·step, where `grid` is in ascending
+    order.
 
-    Between these points δ is linear in e^ε, and beyond them it is constant. No release that the
-    law dominates has a loss above `pure_epsilon`, which may be infinite.
+    Between these points δ is linear in e^ε, and beyond them δ is constant. The release has no loss
+    above `pure_epsilon`, which may be infinite.
     """
 
     step: float
@@ -48,12 +50,12 @@ class DominatingLaw:
     def of(
         cls, curve: PrivacyCurve, step: float = STEP, *, at: Sequence[float] = ()
     ) -> "DominatingLaw":
-        """A law whose curve lies nowhere below the given one ("connect the dots").
+        """A law whose curve lies nowhere below the given curve ("connect the dots").
 
-        δ is convex in e^ε, and it is linear between adjacent losses. So only the grid points
-        next to losses are needed: the chords between them lie on the curve or above it. If a curve
-        lists only some of its losses, the law is exact only near the listed losses. For each ε in
-        `at`, the law is also exact at the first grid point that is not below this ε.
+        δ is convex in e^ε, and it is linear between adjacent losses. So only the grid points next
+        to losses are needed, because chords between these points lie on the curve or above it. If a
+        curve lists only some of its losses, the law is exact only near the listed losses. For each
+        ε in `at`, the law is also exact at the first grid point that is not below this ε.
         """
         if not 1e-7 <= checks.real("discretization", step) <= 1:
             raise InvalidParameter(f"`discretization` must be between 1e-07 and 1, got {step}")
@@ -68,7 +70,9 @@ class DominatingLaw:
         return cls(float(step), curve.epsilon(0.0), grid, deltas)
 
     def delta(self, epsilon: float) -> float:
-        """δ on the chords. ε must not be below the first grid point."""
+        """δ on the chord between the two grid points around ε. ε must not be below the first grid
+        point.
+        """
         after = int(np.searchsorted(self.grid * self.step, epsilon, side="left"))
         if after in (0, len(self.grid)):
             return float(self.deltas[min(after, len(self.grid) - 1)])
@@ -92,7 +96,7 @@ class DominatingLaw:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "DominatingLaw":
-        """The law that `to_bytes` wrote. Raises a ValueError for any other bytes."""
+        """The law that `to_bytes` wrote. Other bytes raise a ValueError."""
         unpacker = zlib.decompressobj()
         try:
             plain = unpacker.decompress(data, _MOST_BYTES)

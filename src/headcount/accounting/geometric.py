@@ -1,9 +1,9 @@
 """The privacy of two-sided geometric noise, which central protocols add.
 
-P(z) = (1−a)/(1+a)·a^|z| with a = e^−rate. If one person changes the sum by m steps, the neighboring
-law is Q(z) = P(z − m). The loss falls from m·rate at z ≤ 0 to −m·rate at z ≥ m, by 2·rate at each
-step. A smaller change of the sum has a smaller divergence, because P is log-concave.
-`divergence` defines the hockey-stick divergence HS_ε.
+The noise has the law P(z) = (1−a)/(1+a)·a^|z| with a = e^−rate. If one person changes the sum by m
+steps, the neighboring law is Q(z) = P(z − m). The loss falls from m·rate at z ≤ 0 to −m·rate at
+z ≥ m, by 2·rate at each step. A smaller change of the sum has a smaller divergence, because P is
+log-concave. The module `divergence` defines the hockey-stick divergence HS_ε.
 """
 
 import math
@@ -21,9 +21,10 @@ _WHOLE = 1 << 300  # the common denominator of all probabilities
 
 
 def moved_laws(rate: float, steps: int) -> tuple[Law, Law]:
-    """The laws P and Q. All z ≤ 0 are merged into one outcome, and all z ≥ m into another.
+    """The laws P and Q for m = `steps`. All z ≤ 0 are merged into one outcome, and all z ≥ m into
+    another outcome.
 
-    Merging changes no divergence, because the merged outcomes have the same loss.
+    Merging changes no divergence, because merged outcomes have the same loss.
     """
     inside = np.exp(-rate * np.arange(1, steps)) * math.tanh(rate / 2)
     ends = 1 / (1 + math.exp(-rate)), math.exp(-rate * steps) / (1 + math.exp(-rate))
@@ -34,10 +35,10 @@ def moved_laws(rate: float, steps: int) -> tuple[Law, Law]:
 
 
 def moved_delta(rate: float, steps: int, epsilon: float) -> float:
-    """HS_ε(P‖Q) for 0 ≤ ε ≤ m·rate, in closed form.
+    """HS_ε(P‖Q) for 0 ≤ ε ≤ m·rate and m = `steps`, in closed form.
 
-    The event z < k attains it, where k is the number of z ≥ 0 whose loss exceeds ε. The excess
-    P − e^ε Q of this event, times 1 + a, is (1 − a^k) + a(1 − e^{ε − rate(m−k)}). For k = 1 this
+    The divergence is P − e^ε Q of the event z < k, where k is the number of z ≥ 0 whose loss
+    exceeds ε. This excess times 1 + a is (1 − a^k) + a(1 − e^{ε − rate(m−k)}). For k = 1, this
     product is 1 − e^{ε − m·rate}.
     """
     k = math.ceil((steps - epsilon / rate) / 2 * (1 - 4 * ROUNDING))
@@ -52,7 +53,7 @@ def moved_delta(rate: float, steps: int, epsilon: float) -> float:
 
 
 def noise_law(rate: float) -> Law:
-    """The law P itself. The tails that are cut off have a probability below 2^−80."""
+    """The law P. The tails that are cut off have a probability below 2^−80."""
     reach = math.ceil(80 * math.log(2) / rate)
     sizes = rate * np.abs(np.arange(-reach, reach + 1))
     mass = np.exp(-sizes) * math.tanh(rate / 2)
@@ -61,10 +62,11 @@ def noise_law(rate: float) -> Law:
 
 
 def listed_law(at: int, most: int, rate: Fraction) -> dict[int, Fraction]:
-    """The law of `at` plus noise, as fractions with 80 digits. `at` is between 0 and `most`.
+    """The law of the count `at` plus noise, as fractions with 80 digits. `at` is between 0 and
+    `most`.
 
     All outcomes below 0 count as 0, and all outcomes above `most` count as `most`. This does not
-    change the privacy, because the ratio of two such laws is constant beyond each end.
+    change the privacy: for any two counts, the ratio of the two laws is constant beyond each end.
     """
     with decimal_digits(90):
         shrink = exponential(-rate)
@@ -80,7 +82,7 @@ def listed_law(at: int, most: int, rate: Fraction) -> dict[int, Fraction]:
 def listed_laws(
     counts: Sequence[int], most: int, rate: Fraction | Sequence[Fraction], longest: int
 ) -> dict[tuple[int, ...], Fraction] | None:
-    """The joint law of several such numbers with independent noise.
+    """The joint law of several counts with independent noise, each as in `listed_law`.
 
     `rate` is one rate for all numbers, or a list with a rate for each. The result is None if the
     law has more than `longest` outcomes.
@@ -113,7 +115,8 @@ def moved_steps_curve(rate: float, steps: int) -> SymmetricCurve:
 
 
 def moved_together_curve(epsilon: float, counts: int) -> SymmetricCurve:
-    """The curve of a person who changes s counts by 1, each with noise of rate ε/s.
+    """The privacy curve for a person who changes s = `counts` counts by 1, each with noise of rate
+    ε/s.
 
     The loss is (s − 2j)·ε/s with probability C(s,j)·p^{s−j}·(1−p)^j, for p = 1/(1 + e^{−ε/s}).
     """
@@ -134,11 +137,12 @@ def moved_together_curve(epsilon: float, counts: int) -> SymmetricCurve:
 
 
 def moved_counts_curve(epsilon: float, rates: Sequence[float]) -> SymmetricCurve:
-    """The privacy curve for a person who moves several counts by 1, each with its own rate.
+    """The privacy curve for a person who changes several counts by 1, if each count has its own
+    rate of noise.
 
-    The rates are rounded, and the exact ones add up to `epsilon`. The loss of a count is r with
-    probability 1/(1+e^−r), and −r otherwise. So HS_ε'(P‖Q) is the mean of (1 − e^{ε'−L})₊, where L
-    is the sum of these losses.
+    The given rates are rounded. The exact rates add up to `epsilon`. The loss of a count with rate
+    r is r with probability 1/(1+e^−r), and −r otherwise. So HS_ε'(P‖Q) is the mean of
+    (1 − e^{ε'−L})₊, where L is the sum of the losses of all counts.
     """
     outcomes = [(0.0, 1.0)]  # the losses L and their probabilities
     for rate in rates:

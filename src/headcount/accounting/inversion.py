@@ -1,15 +1,15 @@
 """Inversion of the generating functions that `amplification` needs, without cancellation.
 
-Notation    `amplification` defines g(t) and the G_i. Both g(t) and E[(ΣG)₊] are values of a
-            function of t, and the generating function of this function is κ(s)·e^{Λ(s)}. Here
-            e^{Λ(s)} is E[e^{sX}] for a sum X of independent random numbers, one for each bit or
-            person. κ(s) is a simple factor, which `Flips` and `positive_part` define.
+Notation    The module `amplification` defines g(t) and the G_i. Both g(t) and E[(ΣG)₊] are values
+            of a function of t with the generating function κ(s)·e^{Λ(s)}. Here e^{Λ(s)} is
+            E[e^{sX}] for a sum X of independent random numbers, one for each bit or person. κ(s) is
+            a simple factor, which `Flips` and `positive_part` define.
 Numerics    The generating function is inverted on a line Re s = θ > 0 by a sum over integers j:
                 (1/N) Σ_j κ(s_j)·e^{Λ(s_j) − s_j t},  s_j = θ + 2πij/N.
             On this line the terms do not cancel, however small δ is. The sum has period N in t, up
             to a factor, so values at t + jN are added to the value at t. N is chosen so large that
-            these values are small. Bounds on three errors are added to the result: these values,
-            the frequencies left out, and rounding.
+            these additional values are small. Three error bounds are added to the result: for these
+            values, for the frequencies that are left out, and for rounding.
 """
 
 import math
@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from headcount.accounting.laws import LEAST_FLOAT, ROUNDING
 
-# The largest mean number of flipped bits, or of messages from the blanket, that is used. Larger
-# numbers would only lower δ.
+# If more flipped bits or more messages from the blanket than this are expected in a crowd, the
+# crowd is treated as smaller. This can only increase δ.
 MOST_NOISE = 1e8
-_MOST_FLIPS = 3e13  # the same if people have many bits; with more flips, rounding errors matter
-_MOST_BITS = 2**62  # the most bits of the other people, because bits are counted in 64 bits
+_MOST_FLIPS = 3e13  # the limit if people have many bits; with more flips, rounding errors matter
+_MOST_BITS = 2**62  # the largest number of the other people's bits, which must fit into 64 bits
 _WINDOW = np.arange(-3, 3)  # g(t) is evaluated at these multiples of a stride around its peak
-# `positive_part` adds noise whose standard deviation is this number, divided by θ. The noise raises
-# δ by a relative amount of half the square of this number.
+# `positive_part` adds noise whose standard deviation is this number divided by θ. If s is this
+# number, the noise raises δ by a relative amount of s²/2.
 _SMOOTHING = 2e-3
 # Chernoff bounds at the tilt (1+h)θ are tried for these values of h.
 _TILTS = tuple(2.0**-i for i in range(7))
@@ -38,7 +38,8 @@ Integers = NDArray[np.int64]
 
 
 class Flips:
-    """The divergences of many datasets at once, rounded up. `amplification` explains the symbols.
+    """The divergences of many datasets at once, rounded up. The module `amplification` explains g,
+    W, k, q and t.
 
     With one bit per person, Σ_t g(t) e^{st} = κ(s)·E[e^{sW}] with κ(s) = c − f/(e^s−1),
     c = 1−q−e^ε q, f = e^ε−1, E[e^{sW}] = a(s)^k·a(−s)^{n−1−k} and a(s) = 1−q+qe^s. The ratio
@@ -52,15 +53,16 @@ class Flips:
         Σ_i y^i x^{r−1−i} = x^{r−1}·(1 − e^{−rD})/(1 − e^{−D}).
     At the tilt above, D = 0. Re D grows with θ and with |Im s|, so |y| never exceeds |x|.
 
-    If g is so flat that rounding errors hide its fall, g is evaluated at points that are farther
-    apart (at larger strides). Of the two views, let V be the one with fewer ones. The masses of V
-    fall beyond its mode. As a function of P(V ≤ t), g is concave, and its slope is e^ε minus the
-    likelihood ratio. So if g rises by d in one stride, it rises by at most 4d in the next four
-    strides.
+    Near its peak, g may be so flat that rounding errors hide its fall. Then g is evaluated at
+    points that are farther apart (at larger strides). Of the two views, let V be the one with fewer
+    ones. The masses of V fall beyond its mode. As a function of P(V ≤ t), g is concave, and its
+    slope is e^ε minus the likelihood ratio. So if g rises by d in one stride, it rises by at most
+    4d in the next four strides.
     """
 
     def __init__(self, honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> None:
-        self.bits, self.more = bits, bits - 1  # the victim's bits; all but the one that is changed
+        # `more` is the number of the victim's bits apart from the one that is being changed.
+        self.bits, self.more = bits, bits - 1
         self.part = min(epsilon, 700.0) / bits
         factor = math.exp(self.part) * (1 - 4 * ROUNDING)
         self.lie = float(lie)
@@ -70,8 +72,9 @@ class Flips:
             return
         self.peak = min(math.log1p(self.f / self.c), 50.0)
         self.tilted_up, self.tilted_down = self._tilted(self.peak), self._tilted(-self.peak)
-        # Once δ is e^−300, no more people are used. With r > 1 bits per person, there must also be
-        # enough people for noise as large as the change that the victim causes.
+        # At most `enough` bits of other people are used, because δ is then already about e^−300.
+        # With r > 1 bits per person, these bits must also give noise as large as the change that
+        # the victim causes.
         fall = -max(self._rates(self.peak)[:2])
         enough = 300 / fall if fall > 0 else math.inf
         moved = bits * (1 - 2 * self.lie)  # the mean change that the victim causes in the view
@@ -87,8 +90,8 @@ class Flips:
         turns = math.expm1(self.part * bits) / self.f * (1 + 32 * ROUNDING) if self.f else bits
         self.alone = self.c if bits == 1 else min(1.0, self.c * turns)
         # Consider the midpoint between the view's means for the victim's two extreme values. If
-        # `clear`, the view is on the wrong side of this midpoint with probability e^−40 at most, by
-        # Bernstein's inequality. Then δ is 1 up to the precision of floats.
+        # `clear`, the view is on the wrong side of this midpoint with probability at most
+        # e^{−40−ε}, by Bernstein's inequality. Then δ is 1 up to the precision of floats.
         clear = moved > 0 and moved**2 / (8 * variance + 2 * moved) > 40 + epsilon
         self.hopeless = bits > 1 and clear
         # In two strides, g usually falls by a relative amount of 2(θ·stride)², which exceeds the
@@ -128,8 +131,8 @@ class Flips:
         self._weigh(np.where(angles > 0, 2.0, 1.0) / self.period)
 
     def _weigh(self, share: Reals) -> None:
-        """Sets the weights of each frequency (κ, |κ|, and a bound on the terms that make up κ), and
-        what follows from them for each stride.
+        """Sets three weights of each frequency: κ, |κ|, and a bound on the terms that make up κ.
+        Also sets the arrays that depend on the weights and on the stride.
         """
         distance = np.expm1(self.s)
         kappa = self.c - self.f / distance
@@ -154,7 +157,7 @@ class Flips:
         return self.lie / (self.lie + (1 - self.lie) * math.exp(-tilt))
 
     def _log(self, tilt: float) -> float:
-        """The logarithm ln a(θ)."""
+        """The logarithm ln a(θ), where θ is `tilt`."""
         return math.log1p(self.lie * math.expm1(tilt))
 
     def _logs(self, tilt: float, angles: Reals) -> NDArray[np.complex128]:
@@ -180,11 +183,11 @@ class Flips:
         return up - tilt * zero, down + tilt * (1 - one), down + tilt * (1 - (zero + one) / 2)
 
     def edge(self) -> float:
-        """δ if everybody else holds the same value."""
+        """The largest δ of datasets in which all other people hold the same value."""
         return float(self.bounds(np.array([0, self.others])).max())
 
     def bounds(self, first: Integers, spared: Integers | int = 0) -> Reals:
-        """For each `first`, a bound on the divergences at k = first, …, first + spared."""
+        """For each `first`, an upper bound on the divergences at k = first, …, first + spared."""
         first, last = np.broadcast_arrays(first, self.others - first - spared)
         if self.hopeless:
             return np.full(len(first), self.alone)
@@ -197,9 +200,9 @@ class Flips:
         middle = (zeros + self.more / 2) * up - (ones + self.more / 2) * down + self.more / 2
         middle = np.clip(np.floor(middle + 0.5), -ones, zeros + self.more)
         top, found, _ = self._peak(zeros, ones, middle, self.strides[0])
-        if found.all():  # as almost always
+        if found.all():  # this is almost always the case
             return np.clip(top, LEAST_FLOAT, self.alone)
-        bound = np.full(len(zeros), self.alone)  # replaced where a peak is found
+        bound = np.full(len(zeros), self.alone)  # a smaller bound replaces it where a peak is found
         left = np.arange(len(zeros))
         for stride in self.strides:
             walking, flat = left, left[:0]
@@ -220,18 +223,18 @@ class Flips:
     def _peak(
         self, zeros: Integers, ones: Integers, middle: Reals, stride: int
     ) -> tuple[Reals, NDArray[np.bool_], Reals]:
-        """The largest g(t), rounded up; whether it is surely in the window around `middle`; and if
-        not, how far to move the window.
+        """Three results for each dataset: the largest g(t), rounded up; whether the largest g(t) is
+        surely in the window around `middle`; and how far to move the window if it is not.
         """
         values, error, log_unit = self._divergences(zeros, ones, middle, stride)
         low, high, values = values - error, (values + error)[:, 1:], values[:, 1:]
-        # g first rises, then falls. If g is surely lower at both ends of the window than inside, it
-        # is lower beyond the ends too.
+        # g first rises, then falls. So if g is surely lower at both ends of the window than inside,
+        # it is lower beyond the ends too.
         before, sure = low[:, 0], low[:, 1:].max(axis=1)
         found = np.maximum(high[:, 0], high[:, -1]) < sure
         top = high.max(axis=1)
         if stride > 1:
-            # The mode of the view with fewer ones is at most this.
+            # `mode` is an upper bound on the mode of the view with fewer ones.
             mode = (zeros - ones + self.bits) * self.lie + 2
             found &= middle + stride * _WINDOW[0] > mode
             top = high[:, 0] + 4 * (high[:, 0] - before)
@@ -242,7 +245,9 @@ class Flips:
     def _divergences(
         self, zeros: Integers, ones: Integers, middle: Reals, stride: int
     ) -> tuple[Reals, Reals, Reals]:
-        """g(t) in a window around `middle`, its error, and the logarithm of their common unit."""
+        """g(t) in a window around `middle`, a bound on its error, and the logarithm of the unit in
+        which both are given.
+        """
         logs, phases = (
             zeros[:, None] * up + ones[:, None] * down - middle[:, None] * s
             for up, down, s in self.real_and_imaginary
@@ -278,7 +283,9 @@ class Flips:
 
 
 def edge_delta(honest: int, lie: Fraction, epsilon: float) -> float:
-    """δ if all other people hold the same bit. It is a fast lower bound on the largest δ."""
+    """The largest δ of datasets in which all other people hold the same bit. It is fast to compute,
+    and a lower bound on the largest δ of all datasets.
+    """
     flips = Flips(honest, lie, epsilon)
     return flips.edge() if flips.c > 0 else 0.0
 
@@ -287,20 +294,21 @@ def positive_part(n: int, gain: Reals, mass: Reals) -> float:
     """E[(G₁ + … + G_n)₊], rounded up.
 
     Each G_i is gain[j] with probability mass[j], and otherwise 0. Here κ(s) = 1/s², t = 0 and
-    Λ(s) = n ln M(s) with M(s) = E[e^{sG}]. A little normal noise is added to the sum to make the
-    series converge. Independent noise of mean zero can only increase the expectation of a convex
-    function. The values that the period adds are positive, so they too can only increase the
-    result.
+    Λ(s) = n ln M(s) with M(s) = E[e^{sG}]. A little normal noise is added to G₁ + … + G_n to make
+    the series over j converge. Independent noise of mean zero can only increase the expectation of
+    a convex function. The values that the period adds are positive, so they too can only increase
+    the result.
     """
     theta = _tilt(n, gain, mass)
     if theta * gain.max() > 600:
         return math.inf  # floats cannot represent such rare events
     log_total = _log_total(theta, gain, mass)
-    # Chernoff's bound follows from (x)₊ ≤ e^{θx}/(eθ). Here it is already below any δ that matters.
+    # Chernoff's bound follows from (x)₊ ≤ e^{θx}/(eθ). If it is below any δ that matters, it is
+    # used.
     if n * log_total < -100:
         return math.exp(n * log_total) / theta
     tilted = mass * np.exp(theta * gain - log_total)
-    # By the same bound, the tilted sum is almost never a period or more away from 0.
+    # By Chernoff's bound, the tilted sum is almost never a period or more away from 0.
     rises = ((h, _log_total((1 + h) * theta, gain, mass) - log_total) for h in _TILTS)
     period = max(35 - n * log_total, min((25 + n * rise) / h for h, rise in rises)) / theta
     noise = _SMOOTHING / theta
@@ -313,9 +321,9 @@ def positive_part(n: int, gain: Reals, mass: Reals) -> float:
     left_out = 2 * math.exp(-60) * float(share.sum())
     left_out += 2 * period * math.exp(-12.5) / (25 * math.pi * float(u[-1]))
 
-    # The first row is M(θ+iu)/M(θ) − 1 = Σ_j tilted[j]·(e^{iu·gain[j]} − 1). The second row leaves
-    # out the positive gains. A sum without positive gains has the positive part 0. The added noise
-    # would raise it above 0, so the second row's powers are subtracted.
+    # The first row of x + iy is M(θ+iu)/M(θ) − 1 = Σ_j tilted[j]·(e^{iu·gain[j]} − 1). The second
+    # row leaves out the positive gains. A sum without positive gains has the positive part 0, but
+    # the added noise would raise it above 0. So the second row's powers are subtracted.
     sine, cosine = np.sin(np.outer(gain / 2, u)), np.cos(np.outer(gain / 2, u))
     real, imaginary = 1 - 2 * sine**2, 2 * sine * cosine
     above = np.where(gain > 0, tilted, 0.0)
@@ -340,12 +348,12 @@ def positive_part(n: int, gain: Reals, mass: Reals) -> float:
 
 
 def _log_total(theta: float, gain: Reals, mass: Reals) -> float:
-    """Ln M(θ), where M(θ) is increased slightly to cover rounding errors."""
+    """The logarithm of M(θ), where M(θ) is increased slightly to cover rounding errors."""
     return math.log1p(64 * ROUNDING + float(mass @ np.expm1(np.minimum(theta * gain, 700.0))))
 
 
 def _tilt(n: int, gain: Reals, mass: Reals) -> float:
-    """An approximation of the θ that minimizes M(θ)^n/θ². The terms are smallest there."""
+    """An approximation of the θ that minimizes M(θ)^n/θ². The terms are smallest at this θ."""
 
     def rising(theta: float) -> bool:
         tilted = mass * np.exp(np.minimum(theta * gain, 700.0))
@@ -363,7 +371,7 @@ def _tilt(n: int, gain: Reals, mass: Reals) -> float:
 
 
 def polar(x: Reals, y: Reals) -> tuple[Reals, Reals]:
-    """The logarithm of |z| and the angle of z = 1 + x + iy, also accurate near z = 1."""
+    """The logarithm of |z| and the angle of z, for z = 1 + x + iy. Both are accurate near z = 1."""
     square = 2 * x + x**2 + y**2
     near = square > -0.5
     far = np.maximum((1 + x) ** 2 + y**2, 1e-300)

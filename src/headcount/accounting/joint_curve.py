@@ -5,16 +5,16 @@ Notation    Release q has the curve δ_q(ε), which is the largest hockey-stick 
 Pairs       A convex curve in x that begins at δ = 1 for x = 0 is the curve of one pair (A_q, B_q):
             the losses of this pair are the bends of the curve. By Blackwell's theorem, all pairs of
             the release are post-processings of (A_q, B_q). So the product of all (A_q, B_q)
-            dominates the product of any pairs, whichever direction each of them has (Dong, Roth, Su
+            dominates the product of any pairs, whichever direction each pair has (Dong, Roth, Su
             2019; Zhu, Dong, Wang 2022). The curve of this product is attained if each release has
             one pair whose two directions have the same curve.
-Grid        A curve is known at some points. Straight lines between these points lie above it. The
-            values at the points of a grid are taken from these lines. Straight lines between the
-            points of the grid lie above the curve, too. If δ has the values D_{j−1}, D_j, D_{j+1}
-            at neighboring points with the distances g and h in ε, A has the mass
-            (D_{j−1} − D_j)/(1 − e^−g) − (D_j − D_{j+1})/(e^h − 1) at the middle point. At infinity,
-            A has the mass of the last D.
-Product     `losses` computes the sums of losses, and rounds them to the private side.
+Grid        A curve is known at some points. Straight lines in x between these points lie above it.
+            The values of δ at the points of a grid are taken from these lines. Straight lines
+            between the points of the grid then also lie above the curve. If δ has the values
+            D_{j−1}, D_j, D_{j+1} at neighboring points with the distances g and h in ε, A_q has the
+            mass (D_{j−1} − D_j)/(1 − e^−g) − (D_j − D_{j+1})/(e^h − 1) at the middle point. At
+            infinity, A_q has the mass of the last D.
+Product     `losses` computes the law of the sum of all losses. Its rounding never decreases δ.
 """
 
 import math
@@ -44,12 +44,12 @@ from headcount.core.guarantee import NearCurve, PrivacyCurve
 _POINTS = 600  # a curve with more bends is computed at this many points
 _RARE = 1e-21  # the probability of the largest losses, which count as infinite
 
-# The observations of one release, and the laws of their losses.
+# The observations of one release, and a function that returns the law of their losses.
 Observations: TypeAlias = tuple[tuple[tuple[Part, ...], ...], Losses]
 
 
 class CurveLosses:
-    """The losses of the pair that has a given curve."""
+    """The losses of the pair (A_q, B_q) that has a given curve."""
 
     def __init__(self, curve: PrivacyCurve) -> None:
         most = _reach(curve)
@@ -62,13 +62,13 @@ class CurveLosses:
         self._kept = KeptLaws()
 
     def law(self, step: float) -> LossLaw:
-        """The losses on a grid with this step."""
+        """The law of the losses on a grid with this step."""
         return self._kept.get(step, lambda: self._computed(step))
 
     def _computed(self, step: float) -> LossLaw:
         places = self._points / step
         grid = np.unique(np.concatenate([np.floor(places), np.ceil(places)]).astype(np.int64))
-        # Rounding must not move a place to the other side of a grid point.
+        # The grid is extended at both ends, because `places` have rounding errors.
         grid = np.unique(np.concatenate([[grid[0] - 1], grid, [grid[-1] + 1]]))
         deltas = self._chords(grid * np.float64(step))
         kept, masses = _hull(grid, step, deltas)
@@ -96,8 +96,8 @@ class CurveLosses:
 
 
 def _reach(curve: PrivacyCurve) -> float:
-    """An ε above which finite losses add at most `_RARE` to δ. It is up to 0.1 % larger than
-    needed, because computing δ is slow.
+    """An ε above which finite losses add at most `_RARE` to δ. It may be 0.1 % larger than needed,
+    because a closer search would be slow.
     """
     low, high = 0.0, curve.last
     most, least = curve.deltas(np.array([low, high]))
@@ -111,15 +111,15 @@ def _reach(curve: PrivacyCurve) -> float:
 def _hull(
     grid: NDArray[np.int64], step: float, deltas: NDArray[np.float64]
 ) -> tuple[list[int], list[float]]:
-    """The grid points of the largest convex curve in e^ε below these δ, and the masses there.
+    """The bends of the largest convex curve in e^ε below these δ, and the masses at the bends.
 
-    The mass at a point is `fall` − `rise`: the two terms of the formula above, before the point and
-    after it.
+    The mass at a point is `fall` − `rise`. These are the two terms of the formula in "Grid" above:
+    `fall` depends on the previous point, and `rise` depends on the next point.
     """
     places: list[int] = []
     heights: list[float] = []
     falls: list[float] = []
-    rises: list[float] = []  # none for the last point, which has no next one
+    rises: list[float] = []  # the last point has no rise yet, because it has no next point
     for at, delta in zip(grid.tolist(), deltas.tolist(), strict=True):
         while places:
             rise = (heights[-1] - delta) / math.expm1(min((at - places[-1]) * step, 700.0))
@@ -147,10 +147,11 @@ def _hull(
 
 @lru_cache(maxsize=64)  # a curve is often composed with several others, one after another
 def observations_of(curve: PrivacyCurve) -> tuple[Observations, float]:
-    """The independent observations of a release, and its distance from them in total variation.
+    """Independent observations that dominate a release, up to a total variation, and this total
+    variation.
 
-    If a release has a single pair of views, and this pair consists of independent observations,
-    these are used. This is more accurate than the curve.
+    If a release has a single pair of views that consists of independent observations, these
+    observations are used, because they are more accurate than the curve.
     """
     if isinstance(curve, NearCurve):
         found, more = observations_of(curve.known)
@@ -166,8 +167,8 @@ def observations_of(curve: PrivacyCurve) -> tuple[Observations, float]:
 
 
 def moved_observations(noise: MovedLaw, by: int = 1, pairs: int = 1) -> Observations:
-    """The observations if a person moves between two buckets with this noise, in each of `pairs`
-    histograms.
+    """The observations if a person moves from one bucket to another in each of `pairs` histograms
+    with this noise. The person changes each of the two counts by `by`.
     """
     parts: tuple[tuple[Part, ...], ...] = tuple(((1.0, 0.0, sign * by),) for sign in (1, -1))
 
@@ -179,10 +180,10 @@ def moved_observations(noise: MovedLaw, by: int = 1, pairs: int = 1) -> Observat
 
 @dataclass(frozen=True, eq=False)
 class JointAccounts:
-    """All observations of several releases. The name of an observation begins with the place of its
-    release.
+    """All observations of several releases. The name of an observation begins with the index of its
+    release in `releases`.
 
-    If the same observations occur several times, their losses are computed once.
+    If the same observations occur several times, their losses are computed only once.
     """
 
     releases: tuple[Observations, ...] = field(repr=False)
@@ -225,14 +226,14 @@ class JointCurve(PrivacyCurve):
 
     @property
     def attained(self) -> bool:
-        """Whether every release attains its curve. The joint curve is attained only if one person's
-        values can also change in all releases at once.
+        """Whether every release attains its curve. The joint curve is attained only if, in
+        addition, one person's values can change in all releases at once.
         """
         return all(curve.attained for curve in self.curves)
 
     @cached_property
     def pure_epsilon(self) -> float:
-        """No loss exceeds this number, which may be infinite."""
+        """An upper bound on all losses, which may be infinite."""
         if any(isinstance(curve, NearCurve | ProductCurve) for curve in self.curves):
             return math.inf
         pure = self.times * math.fsum(curve.epsilon(0.0) for curve in self.curves)
@@ -252,8 +253,8 @@ class JointCurve(PrivacyCurve):
 
     @cached_property
     def _end(self) -> float:
-        """The ε from which on the known δ grows, because a total variation counts more for a larger
-        ε. So the δ at this ε is also used for every larger ε.
+        """The ε beyond which the δ of `_known` grows. It grows because the total variation is
+        multiplied by 1 + e^ε. So the δ at this ε is also used for every larger ε.
         """
         points = self._known.bends
         points = points[points >= 0]

@@ -1,7 +1,8 @@
 """The law of a sum of many independent integers, by a Fourier transform.
 
 The error of each probability is absolute, not relative, so small probabilities are unreliable. The
-law includes this error in its `tail`. So these laws are for intervals, and not for privacy.
+law includes this error in its `tail`. Such laws are accurate enough for confidence intervals, but
+not for privacy.
 """
 
 import math
@@ -15,7 +16,7 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 
 LONGEST = 1 << 22  # the most integers in the window of a law
-_RARE = 1e-15  # a window is so large that the probability outside it, on each side, is at most this
+_RARE = 1e-15  # on each side of a window, the probability outside is at most this
 _SLOPES = np.geomspace(0.25, 64, 17)  # the θ of Chernoff's bound, in units of 1/deviation
 
 
@@ -59,12 +60,12 @@ class Term:
 
 
 def reach(terms: Sequence[Term], rare: float) -> tuple[float, float]:
-    """A distance below the mean and a distance above it. The sum goes beyond each of them with
-    probability at most `rare`.
+    """Two distances a and b. The sum is below mean − a with probability at most `rare`, and above
+    mean + b with probability at most `rare`.
 
-    By Chernoff's bound, (ln(1/rare) + ln E[e^{θ(X − E X)}])/θ is such a distance above the mean for
-    any θ > 0, and the least over several θ is used. For the distance below, θ has the opposite sign
-    in the exponent. Values outside the terms' windows are not counted.
+    By Chernoff's bound, (ln(1/rare) + ln E[e^{θ(X − E X)}])/θ is a possible b for any θ > 0, and
+    the least over several θ is used. For a, θ has the opposite sign in the exponent. Values outside
+    the terms' windows are not counted.
     """
     deviation = math.sqrt(sum(term.variance for term in terms)) or 1.0
     found = []
@@ -76,14 +77,14 @@ def reach(terms: Sequence[Term], rare: float) -> tuple[float, float]:
 
 
 def sum_law(terms: Sequence[Term]) -> Law | None:
-    """The law of a sum. None if its window would be longer than `LONGEST`."""
+    """The law of a sum, or None if its window would be longer than `LONGEST`."""
     below, above = reach(terms, _RARE)
     size = _size(below, above)
     return None if size > LONGEST else _transformed(terms, size, below)
 
 
 def known_sum_law(terms: Sequence[Term]) -> Law:
-    """The law of a sum, whatever its length."""
+    """The law of a sum, however long its window is."""
     below, above = reach(terms, _RARE)
     return _transformed(terms, _size(below, above), below)
 

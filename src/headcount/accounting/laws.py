@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from headcount.core.lattice import LatticeLaw
 
 ROUNDING = 2.0**-53  # the relative rounding error of one floating-point operation
-TAIL = 2.0**-80  # the size of a window is chosen so that the probability outside is about this
+TAIL = 2.0**-80  # windows are so large that the probability outside is about this
 _LOG_TAIL = math.log(2 / TAIL)
 LEAST_FLOAT = 5e-324
-LEAST_LOG = -600.0  # masses with a smaller logarithm are cut off: as floats they lose precision
+LEAST_LOG = -600.0  # masses with a smaller logarithm are cut off: such floats lose precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +86,8 @@ class Law:
     def plus_geometric(self, ratio: float) -> "Law":
         """The law of X + Y for Y ~ NB(1, ratio) (see `negative_binomial`).
 
-        `ratio` stands for its exact binary value. The binary digits of Y are independent, and the
-        digit of 2^j is 1 with odds ratio^(2^j). So one pass per digit is enough.
+        `ratio` stands for its exact binary value. The binary digits of Y are independent, and digit
+        j is 1 with odds ratio^(2^j). So one pass over the masses per digit is enough.
         """
         if ratio < TAIL:
             return replace(self, slack=self.slack + ROUNDING, tail=self.tail + TAIL)
@@ -99,8 +99,9 @@ class Law:
             mass[step:] += odds * mass[:-step]
             mass /= 1 + odds
             odds *= odds
-        # Repeated squaring gives ratio^(2^j) a relative error of 2^j times `ROUNDING`. So P(Y = k)
-        # has a relative error of k times `ROUNDING`. Each pass adds a few more rounding errors.
+        # After repeated squaring, ratio^(2^j) has a relative error of 2^j times `ROUNDING`. So
+        # P(Y = k) has a relative error of k times `ROUNDING`. Each pass adds a few more rounding
+        # errors.
         slack = (1 + self.slack) * (1 + ROUNDING * (2 * (1 << digits) + 16 * digits)) - 1
         return Law(self.start, mass, slack, self.tail + TAIL)
 
@@ -114,7 +115,9 @@ class Law:
         return min(1.0, float(inside.sum()) * (1 + self.slack + len(inside) * ROUNDING) + self.tail)
 
     def central_interval(self, confidence: float) -> tuple[int, int]:
-        """The narrowest [a, b] with a probability of at most (1 − confidence)/2 on each side."""
+        """The narrowest [a, b] such that P(X < a) and P(X > b) are each at most
+        (1 − confidence)/2.
+        """
         half = (1 - confidence) / 2
         # Probability that may be missing from the window counts as outside the interval.
         spare = max(half - self.tail - self.slack, 0.0)
@@ -126,7 +129,7 @@ class Law:
 
 
 def binomial(trials: int, p: Fraction, beyond: float = TAIL) -> Law:
-    """Bin(trials, p), computed from the mode outward by the ratios of neighboring masses.
+    """The law Bin(trials, p), computed from the mode outward by the ratios of neighboring masses.
 
     The probability outside the window is about `beyond`, or less.
 
@@ -152,15 +155,16 @@ def binomial(trials: int, p: Fraction, beyond: float = TAIL) -> Law:
 
 
 def poisson(mean: Fraction) -> Law:
-    """Poisson(mean), mean > 0: P(k)/P(k−1) = mean/k."""
+    """The law Poisson(mean), mean > 0, with P(k)/P(k−1) = mean/k."""
     reach = _LOG_TAIL + math.sqrt(2 * float(mean) * _LOG_TAIL)
     return _from_mode(math.floor(mean), reach, reach, lambda k: np.log(float(mean) / k))
 
 
 def negative_binomial(r: Fraction, p: Fraction) -> Law:
-    """NB(r, p), r > 0: P(k) = C(k+r−1, k)(1−p)^r p^k, so P(k)/P(k−1) = p(k−1+r)/k.
+    """The law NB(r, p), r > 0, with P(k) = C(k+r−1, k)(1−p)^r p^k, so P(k)/P(k−1) = p(k−1+r)/k.
 
-    Many people can draw it together: NB(r, p) is the law of the sum of n independent NB(r/n, p).
+    Many people can draw such a number together, because NB(r, p) is the law of the sum of n
+    independent NB(r/n, p).
     """
     r_float, p_float, q_float = float(r), float(p), float(1 - p)
     mode = max(0, math.floor((r - 1) * p / (1 - p)))
@@ -186,8 +190,9 @@ def _from_mode(
     """The law on 0, …, most with ln(P(k)/P(k−1)) = log_ratio(k).
 
     `log_ratio` may have an error of 8 times `ROUNDING`. The window is from mode − below to
-    mode + above. The ratios approach `limit` < 1 from one side. So outside the window, each mass is
-    at most the previous mass times the larger of `limit` and the ratio at the edge.
+    mode + above. The ratios approach `limit` < 1 monotonically. So outside the window, the ratio of
+    each mass to its neighbor nearer to the mode is at most the larger of `limit` and the ratio at
+    the edge of the window.
     """
     low = max(0, mode - math.ceil(below) - 1)
     high = mode + math.ceil(above) + 1

@@ -9,10 +9,11 @@ Grid        Let the loss of an outcome (P, Q) lie between two neighboring points
             add up to the P and Q of the original outcome. Merging them again undoes the split, so
             the split law dominates the original law. The same holds for products with other laws.
             Splitting is linear in (P, Q), so all outcomes in a cell of the grid are split together.
-            The price is that the loss varies by up to h more, which changes ln δ by O(h²).
+            The split changes a loss by at most h, which changes ln δ by O(h²).
             P is rounded up and Q down, which can only increase losses, so the result still
             dominates. Some outcomes count as having an infinite loss: those that a law cut off,
-            those where Q is unknown, and those too rare to matter. Their P is added to δ in full.
+            those where Q is unknown, and those too rare to matter. Their mass under P is added to δ
+            in full.
 Product     Losses of independent observations add up. Let m(l) be the mass of P at the loss l, and
             let M(θ) = Σ m(l)e^{θl}. Then
 
@@ -29,8 +30,8 @@ Numerics    By Parseval's theorem, the sum over w is a sum of products of transf
             Transforms are circular, so losses outside the window reappear inside it. The window
             begins at or before ε. Losses below the window should not count, because K is 0 there.
             Where they reappear, they only add to δ. Losses above the window may reappear where
-            K = 0 and be missed. Their P is at most M(θ')e^{−θ'·top} for any θ', where `top` is the
-            end of the window. This bound is added to δ.
+            K = 0 and be missed. Their mass under P is at most M(θ')e^{−θ'·top} for any θ' > 0,
+            where `top` is the end of the window. This bound is added to δ.
 """
 
 import math
@@ -45,22 +46,23 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 
 _LEAST_MASS = 1e-250  # smaller masses of a law count as cut off
-_ROUGH = 1e-11  # losses out of order by less than this are replaced by their running maximum
+_ROUGH = 1e-11  # if losses are out of order by less than this, their running maximum is used
 ACCURACY = 2e-4  # the relative error of δ that the grid may cause
 _NEGLIGIBLE = 1e-4  # the relative error of δ that cutting off masses may cause
 _LEAST_SCALE = 1e-22  # grids do not resolve a smaller δ
-STEEPEST = 1e4  # grids do not resolve a steeper fall of ln δ, as at the largest loss
+STEEPEST = 1e4  # grids do not resolve a steeper fall of ln δ, which occurs near the largest loss
 _MOST_POINTS = 1 << 20  # the largest number of points of a grid
+# The values of θ that are tried.
 _TILTS = np.concatenate([-np.geomspace(1e4, 0.1, 16), np.geomspace(0.1, 1e5, 43)])
 _LEAST_TILT = 0.2
 _LEAST_SUM = 1e-290  # more than a sum may lose by underflow
-_KEPT = 8  # the number of laws that are kept, since a search asks for the same law several times
+_KEPT = 8  # the number of laws that are cached, since a search asks for a law several times
 
-# One alternative of an observation: its probability under P, the loss of learning that it
-# occurred, and the name of the law that is then observed.
+# A part is one alternative of an observation. It has a probability under P, the loss of learning
+# that the part occurred, and the name of the law that is then observed.
 Part = tuple[float, float, Hashable]
-# An observation shows which one of its parts occurred. A view consists of several independent
-# observations.
+# An observation shows which of its parts occurred. A view consists of several independent
+# observations, and each observation is a tuple of parts.
 View = Sequence[tuple[Part, ...]]
 # Maps a law's name, the grid's step and the mass that may be cut off to the law's losses.
 Losses = Callable[[Hashable, float, float], "LossLaw"]
@@ -98,13 +100,13 @@ class LossLaw:
 
 
 class KeptLaws:
-    """The laws of losses that were asked for last, by their parameters. Several threads may ask."""
+    """A cache of the last laws of losses, by their parameters. Several threads may use it."""
 
     def __init__(self) -> None:
         self._laws: dict[Hashable, LossLaw] = {}
 
     def get(self, parameters: Hashable, compute: Callable[[], LossLaw]) -> LossLaw:
-        """The law with these parameters. It is computed if it is not among the last ones."""
+        """The law with these parameters. It is computed if it is not in the cache."""
         law = self._laws.get(parameters) or compute()
         # The dict is replaced and never changed, since another thread may be reading it.
         others = [one for one in self._laws.items() if one[0] != parameters]
@@ -113,7 +115,7 @@ class KeptLaws:
 
 
 class MovedLaw:
-    """The losses of X + t against X, for any t."""
+    """The losses of X + t against X, for a given law of X and any t."""
 
     def __init__(self, law: Law) -> None:
         kept = np.flatnonzero(law.mass > _LEAST_MASS)
@@ -132,9 +134,9 @@ class MovedLaw:
     def _overlap(
         self, by: int, negligible: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], slice]:
-        """The masses and losses of all X for which the mass of X + by is known too.
+        """The masses and losses of all values x of X for which the mass of x + by is known too.
 
-        The rarest X are left out. The slice gives the positions of the values X + by.
+        The rarest values are left out. The slice gives the positions of the values x + by.
         """
         size = len(self._mass)
         start = max(int(np.searchsorted(self._below, negligible, side="right")), -by, 0)
@@ -144,7 +146,9 @@ class MovedLaw:
         return self._mass[start:stop], losses, slice(start + by, stop + by)
 
     def losses(self, by: int, step: float, negligible: float) -> LossLaw:
-        """The losses of X + by against X. Masses with a sum below `negligible` may be cut off."""
+        """The losses of X + by against X. At each end of the law, masses with a sum of at most
+        `negligible` may be cut off.
+        """
         return self._kept.get((by, step, negligible), lambda: self._computed(by, step, negligible))
 
     def _computed(self, by: int, step: float, negligible: float) -> LossLaw:
@@ -169,10 +173,10 @@ class MovedLaw:
             order = np.argsort(losses)
             mass, rising, other, gap = mass[order], losses[order], other[order], 0.0
         # `lift` raises the losses to those of P rounded up and Q rounded down. `blur` is the error
-        # of a logarithm or of a product with the step. No loss in the cell from g to g + h exceeds
-        # g + h, but some losses may be below g by 2·blur. Lowering Q by a factor 1 − 4·blur raises
-        # them above g. The mass at g + h may then be clipped to P, because no true loss exceeds
-        # g + h.
+        # of a logarithm or of a product with the step. No true loss in the cell from g to g + h
+        # exceeds g + h, but some may be below g by 2·blur. Multiplying Q by 1 − 4·blur raises these
+        # losses above g. The mass at g + h is at most the mass of the whole cell, because no true
+        # loss exceeds g + h.
         blur = gap + 16 * ROUNDING * (8 + self._largest_log)
         lift = 2 * self._slack / (1 - self._slack) + blur
         rising = rising + lift
@@ -197,8 +201,8 @@ class MovedLaw:
 class LossGrid:
     """The grid on which losses are placed, and the tilt of their law.
 
-    Any grid gives a valid upper bound on δ. A good grid gives an accurate bound. A grid cannot be
-    used for an ε below its window.
+    Any grid gives a valid upper bound on δ, but only a good grid gives an accurate bound. A grid
+    cannot be used for an ε below its window.
     """
 
     step: float
@@ -210,7 +214,7 @@ class LossGrid:
 
 
 class Products:
-    """Computes the δ of views, for ε near the one that the grid was made for."""
+    """Computes the δ of views, for any ε near the ε for which the grid was made."""
 
     def __init__(self, grid: LossGrid, law: Losses) -> None:
         self.grid = grid
@@ -224,7 +228,7 @@ class Products:
         self._roots = np.exp(-2j * np.pi / grid.size * np.arange(grid.size))
 
     def _known(self, name: Hashable) -> tuple[LossLaw, float, float]:
-        """The law of this name, with its ln M(θ) and ln M(θ')."""
+        """The law with this name, and its ln M(θ) and ln M(θ')."""
         if name not in self._laws:
             law = self._law(name, self.grid.step, self.grid.negligible)
             tilts = np.array([self.grid.tilt, self.grid.top_tilt])
@@ -265,7 +269,7 @@ class Products:
         return self._points[loss]
 
     def _moments(self, parts: tuple[Part, ...]) -> tuple[float, float, float]:
-        """The logarithms of M(θ) and M(θ') of an observation, and P of an infinite loss."""
+        """The ln M(θ) and ln M(θ') of an observation, and the probability of an infinite loss."""
         if len(parts) == 1 and parts[0][1] == 0:
             law, log_moment, top_moment = self._known(parts[0][2])
             return log_moment, top_moment, law.infinite
@@ -337,8 +341,8 @@ class Products:
     ) -> tuple[NDArray[np.float64], View]:
         """The largest δ of all views for each ε, rounded up, and a view that attains it at some ε.
 
-        Let κ be the maximum of K. A view is skipped if M(θ)e^−θε·κ, plus the mass of infinite
-        losses, is at most the δ of other views at each ε.
+        Let κ be the maximum of K. A view's δ is at most M(θ)e^−θε·κ plus the mass of infinite
+        losses. The view is skipped if this bound is at most the δ of other views at each ε.
         """
         grid, tilt = self.grid, self.grid.tilt
         points = np.array(epsilons, dtype=np.float64)
@@ -382,7 +386,7 @@ class Products:
 
 
 def _rolled(rows: NDArray[np.float64], by: int) -> NDArray[np.float64]:
-    """The same as `np.roll` along the last axis, but faster. `by` is not negative."""
+    """The same as `np.roll` along the last axis, but faster. `by` must not be negative."""
     at = rows.shape[-1] - by
     return np.concatenate([rows[..., at:], rows[..., :at]], axis=-1)
 
@@ -405,7 +409,7 @@ def grid_for(
     number = max(len(view) for view in views)
     negligible = _NEGLIGIBLE * scale / number
     names = {name for view in views for parts in view for _, _, name in parts}
-    # A coarse grid is enough to choose the parameters of a finer one.
+    # A coarse grid is enough to choose the parameters of the final grid.
     coarse = 0.5 / slope
     rough = {name: law(name, coarse, negligible).moments_at_tilts for name in names}
     totals = []
@@ -428,7 +432,8 @@ def grid_for(
     bottoms = growth[:at] / (_TILTS[:at] - tilt)
     best = int(np.argmin(tops))
     top, bottom = max(float(tops[best]), epsilon + reach), min(float(bottoms.max()), epsilon)
-    # Each split adds at most h²/4 to the variance of the loss, and slope²/2 times as much to ln δ.
+    # Each split adds at most h²/4 to the variance of the loss. This adds at most slope²/2 times the
+    # same amount to ln δ.
     step = max(math.sqrt(8 * accuracy / number) / slope, (top - bottom) / _MOST_POINTS)
     start = math.floor(bottom / step)
     size = fft.next_fast_len(math.ceil(top / step) - start + 1, real=True)
@@ -444,7 +449,8 @@ def products_for(
     slope: float = 10.0,
     accuracy: float = ACCURACY,
 ) -> tuple[Products, float, float]:
-    """Products with a good grid for these views at ε, the views' largest δ, and the slope of −ln δ.
+    """Products with a good grid for these views at ε, the views' largest δ, and the slope at which
+    −ln δ grows with ε.
 
     `scale` and `slope` are first guesses of δ and of the slope. Grids are tried until the guesses
     fit. The products can also be used for other views whose δ is no larger.

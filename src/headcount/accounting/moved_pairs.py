@@ -1,16 +1,18 @@
 """The privacy of several histograms of the same people: one person moves in each of them.
 
-The noise of all buckets is independent and has the law of X. In each histogram the person moves
-from one bucket to another. So the view is k pairs (X + 1, X') against (X, X' + 1), all independent.
-Exchanging the two buckets of all pairs exchanges the two laws, so both directions have the same δ.
+The noise of all buckets is independent and has the law of X. In each of k histograms, the person
+moves from one bucket to another. Such a pair of buckets is called a moved pair. In one law, the
+view of a moved pair is (X + 1, X'), and in the other law it is (X, X' + 1), where X' is an
+independent copy of X. All k pairs are independent. Exchanging the two buckets of all pairs
+exchanges the two laws, so both directions have the same δ.
 
-A person who moves in fewer histograms has a smaller δ, because a view of k pairs contains that of
+A person who moves in fewer histograms has a smaller δ, because a view of k pairs contains a view of
 fewer pairs. If a person can move in all k histograms at once, δ is exactly that of k pairs.
 Splitting δ and ε among the histograms would take about k times as much noise.
 
-The noise may also be correlated (see `protocols.correlated_noise`). Then the view of a bucket has
-two parts, in the sense of `losses.Part`, and shows which of them occurred. In the first part,
-nothing else is seen. In the second part, X + 1 is seen if the person is in the bucket, and X
+The noise may also be correlated (see `protocols.correlated_noise`). Then the observation of a
+bucket has two parts, in the sense of `losses.Part`, and shows which part occurred. In the first
+part, nothing else is seen. In the second part, X + 1 is seen if the person is in the bucket, and X
 otherwise.
 """
 
@@ -29,7 +31,9 @@ from headcount.core.guarantee import PrivacyCurve
 
 @dataclass(frozen=True, eq=False)
 class PairAccounts:
-    """The view of k moved pairs. The name of an observation is the shift of its bucket: 1 or −1."""
+    """The view of k moved pairs, where k is `pairs`. The name of an observation is 1 if its bucket
+    compares X + 1 with X, and −1 if it compares X with X + 1.
+    """
 
     noise: Law = field(repr=False)
     pairs: int
@@ -57,9 +61,9 @@ class PairAccounts:
 class CorrelatedAccounts(PairAccounts):
     """The view of k moved pairs of buckets with correlated noise, whose parameters are a and b.
 
-    The first part of a bucket has the probability (1−a)/(1−ab) if the person is in the bucket, and
-    b times as much otherwise. The second part has the probability a(1−b)/(1−ab) if the person is in
-    the bucket, and (1−b)/(1−ab) otherwise.
+    If the person is in a bucket, its first part has the probability (1−a)/(1−ab), and its second
+    part has the probability a(1−b)/(1−ab). Otherwise, the first part has the probability
+    b(1−a)/(1−ab), and the second part has the probability (1−b)/(1−ab).
     """
 
     a: float
@@ -87,11 +91,12 @@ class CorrelatedAccounts(PairAccounts):
 
 @dataclass(frozen=True, eq=False)
 class BoxAccounts(PairAccounts):
-    """The views of a person who ticks at most k of m boxes.
+    """The views of a person who ticks at most k of m boxes, where k is `ticks`.
 
-    A replaced value may gain up to k ticks and lose up to k others. A view with more changes
-    contains that of fewer changes. So there are `pairs` = min(2k, m) changes, and only the number
-    of gained ticks differs. If 2k ≤ m, there is one view: k ticks are gained, and k are lost.
+    If the person's value is replaced, up to k boxes gain a tick, and up to k other boxes lose one.
+    A view with more changes contains a view with fewer changes. So only views with the largest
+    number of changes, `pairs` = min(2k, m), are considered. They differ in the number of gained
+    ticks. If 2k ≤ m, there is only one view: k ticks are gained, and k are lost.
     """
 
     ticks: int
@@ -105,7 +110,9 @@ class BoxAccounts(PairAccounts):
 
 
 def boxes_curve(noise: Law, boxes: int, ticks: int) -> PrivacyCurve:
-    """The privacy curve of boxes with independent noise, if people tick at most `ticks` of them."""
+    """The privacy curve of `boxes` boxes with independent noise, if each person ticks at most
+    `ticks` of them.
+    """
     return ProductCurve(BoxAccounts(noise, min(2 * ticks, boxes), ticks))
 
 

@@ -1,12 +1,12 @@
-"""A privacy filter: how much may be released if earlier answers decide the next release.
+"""A privacy filter: it limits releases even if earlier answers decide which release comes next.
 
-If earlier answers decide the next *curve*, the privacy loss can exceed the result of composing
-privacy loss distributions. A Rényi filter (Feldman and Zrnic 2021; Lécuyer 2021) remains valid in
-this case. The order α of the filter is fixed before the first answer. The cost of a release then
-depends only on the curve of this release.
+If earlier answers decide the next privacy *curve*, the privacy loss can exceed the result of
+composing privacy loss distributions. A Rényi filter (Feldman and Zrnic 2021; Lécuyer 2021) remains
+valid in this case. The order α of the filter is fixed before the first answer. The cost of a
+release then depends only on the curve of this release.
 
 **What a release costs.** Let P and Q be the laws of a release on neighboring datasets D and D', and
-let HS_ε be the hockey-stick divergence. The release is (η, d)-private, and in both directions its
+let HS_ε be the hockey-stick divergence. The release is (η, d)-private. In both directions, its
 curve is at most the curve h of a dominating law. Divide P into two parts, P = G + B, where
 G = min(P, e^c·Q), and c is chosen so that B has mass d. Then c ≤ η, because at c = η the mass of B
 is at most d. So
@@ -40,9 +40,9 @@ all releases along a path.
 4. Hence, for any event E, P(E) − e^ε·Q(E) is at most the sum of three terms: δ/2 by step 1, 0 for
    the paths of step 2, and δ/2 for the paths of step 3.
 
-The two conditions cannot be replaced by one condition on a single sum. The first half of δ bounds a
-probability under P. The second half bounds a probability under another measure. A strategy may
-spend the first half where P is large, and the second half elsewhere.
+The conditions on Σd and on Σρ cannot be replaced by one condition on a single sum. The first half
+of δ bounds a probability under P. The second half bounds a probability under another measure. A
+strategy may spend the first half where P is large, and the second half elsewhere.
 """
 
 import math
@@ -57,7 +57,7 @@ PARTS = 2  # δ is divided into this many parts: one for Σd and one for Σρ
 _ROUNDING = 1e-9  # sums of floats are rounded up by this relative amount
 _ORDERS = [1 + float(f"{10 ** (power / 40):.3g}") for power in range(-120, 361)]
 _MARGIN = 1e-15  # differences of probabilities are rounded up by this amount
-_NARROW = 0.01  # if α times an interval's width is smaller, the exact formula loses its precision
+_NARROW = 0.01  # if α times an interval's width is below this, the exact formula loses precision
 
 
 def best_order(epsilon: float, delta: float) -> float:
@@ -136,8 +136,8 @@ def _integral(losses: NDArray[np.float64], values: NDArray[np.float64], order: f
         growth = np.expm1(order * wide)
         falling = (growth - order * step) / step
         rising = (order * step * np.exp((order - 1) * wide) - growth) / step
-        # If the ends are too close for these formulas, the larger of the weights at both ends is a
-        # bound.
+        # If the ends are too close for these formulas, the larger one of the weights at the two
+        # ends gives a bound.
         most = order * (order - 1) * np.exp(np.maximum(0.0, (order - 2) * wide)) * step / 2
         close = order * wide < _NARROW
         scale = np.exp((order - 1) * low)

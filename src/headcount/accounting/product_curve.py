@@ -1,4 +1,4 @@
-"""The privacy curve of independent observations, computed by `losses`."""
+"""The privacy curve of views that consist of independent observations, computed by `losses`."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -27,7 +27,10 @@ _AT_ONCE = 30  # the number of points of a curve that one grid computes
 
 
 class Accounts(Protocol):
-    """The views of all neighboring pairs in both directions, and their privacy losses."""
+    """The views of all neighboring pairs in both directions, and their privacy losses.
+
+    A `View` stands for one ordered pair of neighbors (see `losses`).
+    """
 
     @property
     def views(self) -> Sequence[View]: ...
@@ -37,7 +40,7 @@ class Accounts(Protocol):
         """The views that usually have the largest δ."""
 
     def law(self, name: Hashable, step: float, negligible: float) -> LossLaw:
-        """The losses of an observation, by its name."""
+        """The law of the losses of the observation with this name."""
 
     def delta(self, epsilon: float) -> float:
         """The largest δ of all views, at ε ≥ 0."""
@@ -47,7 +50,7 @@ class Accounts(Protocol):
 class ProductCurve(PrivacyCurve):
     """The privacy curve of views that consist of independent observations.
 
-    `delta` computes δ at one ε. `deltas` interpolates between points where δ is known: δ is convex
+    `delta` computes δ at one ε. `deltas` interpolates between points where δ is known. δ is convex
     in e^ε, so straight lines between these points lie above it. Beyond the last point, δ falls no
     further or is negligible.
     """
@@ -63,12 +66,12 @@ class ProductCurve(PrivacyCurve):
         known = self.accounts.delta(min(abs(epsilon), _LAST_EPSILON))
         if epsilon >= 0:
             return known
-        # This formula holds because every pair is considered in both directions.
+        # δ(−ε) = 1 − e^−ε + e^−ε·δ(ε), because every pair is considered in both directions.
         return min(1.0, (math.exp(epsilon) * known - math.expm1(epsilon)) * (1 + 8 * ROUNDING))
 
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         points, known = self._points
-        # δ(−ε) = 1 − e^−ε + e^−ε·δ(ε), because every pair is considered in both directions.
+        # The formula for ε < 0 is the one of `_delta`.
         sizes = np.minimum(np.abs(epsilons), points[-1])
         lines = np.interp(np.exp(sizes), np.exp(points), known) * (1 + 1e-12)
         factors = np.exp(np.minimum(epsilons, 0.0))
@@ -76,7 +79,9 @@ class ProductCurve(PrivacyCurve):
         return np.minimum(mirrored, 1.0)
 
     def _epsilon(self, delta: float) -> float:
-        """The smallest ε for this δ, to one part in 10,000 only, because computing δ is slow."""
+        """An ε for this δ. It usually exceeds the smallest such ε by up to one part in 10,000. A
+        closer search would be slow.
+        """
         points, known = self._points
         if known[0] <= delta:
             return 0.0
@@ -101,7 +106,9 @@ class ProductCurve(PrivacyCurve):
 
     @cached_property
     def _points(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """A list of ε, beginning at 0, and δ at each. ln δ falls by about 0.3 at each step."""
+        """Values of ε, beginning at 0, and δ at each of them. ln δ falls by about 0.3 from each
+        value to the next.
+        """
         accounts = self.accounts
         points, known = [0.0], [accounts.delta(0.0)]
         while known[-1] > _LEAST_DELTA and points[-1] < _LAST_EPSILON:
@@ -123,7 +130,7 @@ class ProductCurve(PrivacyCurve):
                 )
                 deltas = Products(grid, accounts.law).deltas(accounts.views, list(ahead))
                 falls = -np.diff(np.log(deltas))
-                # Where δ falls faster than expected, the points must be closer.
+                # Where δ falls faster than expected, the points must be closer together.
                 fine = int(np.argmax(np.append(falls, np.inf) > 0.6))
                 if fine or slope >= STEEPEST:
                     break
@@ -138,9 +145,10 @@ class ProductCurve(PrivacyCurve):
 
 
 def delta_near(accounts: Accounts, epsilon: float, scale: float) -> float:
-    """An upper bound on δ, which is accurate to about 0.2 % if δ is near `scale`.
+    """An upper bound on the largest δ of all views, which is accurate to about 0.2 % if δ is near
+    `scale`.
 
-    It is faster than `Accounts.delta`.
+    It is faster to compute than `Accounts.delta`.
     """
     slope = 10.0
     for _ in range(8):

@@ -18,16 +18,16 @@ Joining     In the bucket that the person joins, the law of the outcome changes 
             and it is 0 for y ≥ 1/(1−p).
 Privacy     δ(ε) = max over (c, c') of Σ_i P_c(i)·D_c'(e^ε P_{c−1}(i)/P_c(i)).
             Bin(c+m, p) is Bin(c, p) plus independent noise, and leaving out small counts is
-            post-processing. So a bucket of N people without a threshold has at least the δ of any
-            bucket of N or more people with a threshold. The table of pairs therefore needs only the
-            counts below N, and one more row and column for N. δ is exact if a pair of counts below
-            N attains it. Otherwise δ is an upper bound. This happens mostly for ε below 0.03 or p
-            below τ/4000.
+            post-processing. So for any N, a bucket of N people without a threshold has at least the
+            δ of any bucket of N or more people with a threshold. The table of pairs therefore needs
+            only the counts below a large N, and one more row and column for N. δ is exact if a pair
+            of counts below N attains it. Otherwise δ is only an upper bound. This happens mostly
+            for ε below 0.03 or p below τ/4000.
 Limits      δ is at least p^τ, because the loss is infinite at i = c = τ. For large ε, δ equals p^τ.
-            δ tends to 0 as τ grows, for every p < 1 and ε > 0, even if p ≥ 1−e^−ε, because losses
-            above ε have exponentially small probability. δ never falls as h grows, so h must be
-            the largest possible number of people. If m people cheat, a count may be too large by m.
-            To protect against them, release only counts of at least τ + m.
+            As τ grows, δ tends to 0 for every p < 1 and ε > 0, because losses above ε have
+            exponentially small probability. This holds even if p ≥ 1−e^−ε. δ never falls as h
+            grows, so h must be the largest possible number of people. If m people cheat, a count
+            may be too large by m. To protect against them, release only counts of at least τ + m.
 """
 
 import math
@@ -50,8 +50,8 @@ from headcount.core.guarantee import PrivacyCurve
 MOST_THRESHOLD = 300  # tables grow with the threshold; useful thresholds are below 100
 _MOST_COUNTS = 2**13  # the largest number of counts in a table
 _MOST_WORK = 10**7  # after this many cells of the table, `worst` returns an upper bound
-_CHORDS, _KNOTS = 192, 512  # the numbers of points of `_largest` and of `_knots`
-# The mass that one step may leave out. Even a δ of 1e-18 then has nine correct digits.
+_CHORDS, _KNOTS = 192, 512  # about how many points `_largest` and `_knots` have
+# Each step of the computation may leave out this mass. Even a δ of 1e-18 has nine correct digits.
 _CUT = TAIL * 2.0**-20
 
 Array = NDArray[np.float64]
@@ -59,7 +59,10 @@ Counts = NDArray[np.int64]
 
 
 class Worst(NamedTuple):
-    """The largest δ (rounded up), whether it is exact, and the worst known pair (c, c')."""
+    """The largest δ, rounded up, whether it is exact, and the worst known pair (c, c').
+
+    `leaving` is c, and `joining` is c'.
+    """
 
     delta: float
     exact: bool
@@ -79,7 +82,7 @@ def _binomials(rate: Fraction, counts: int, least: int) -> tuple[Array, Array]:
     mass = np.zeros((counts + 1, most + 1))
     mass[0, 0] = 1.0
     for c in range(1, counts + 1):
-        # P(Bin(c, p) = k) = (1−p)·P(Bin(c−1, p) = k) + p·P(Bin(c−1, p) = k−1): nothing cancels.
+        # P(Bin(c, p) = k) = (1−p)·P(Bin(c−1, p) = k) + p·P(Bin(c−1, p) = k−1)
         mass[c] = q * mass[c - 1]
         mass[c, 1:] += p * mass[c - 1, :-1]
     return mass, np.cumsum(mass, axis=1)
@@ -90,8 +93,8 @@ class ThresholdCurve(PrivacyCurve):
     """The largest δ(ε) over all pairs. `worst` says whether `delta` is exact.
 
     δ is a maximum of convex functions of e^ε, so it is convex too, and its chords lie above it.
-    `deltas` uses such chords, and their end points are the `bends`. All pairs occur in both
-    directions, so δ(−ε) = 1 − e^−ε + e^−ε·δ(ε).
+    `deltas` uses the chords between the `bends`. All pairs occur in both directions, so
+    δ(−ε) = 1 − e^−ε + e^−ε·δ(ε).
     """
 
     honest: int
@@ -135,7 +138,7 @@ class ThresholdCurve(PrivacyCurve):
             row[(self._joining == self._end) | (c == self._end)] = 0.0
             if row.max() > attained:
                 attained, pair = float(row.max()), (c, int(self._joining[row.argmax()]))
-        exact = delta - 4 * _CUT <= attained * (1 + 1e-9)  # up to rounding
+        exact = delta - 4 * _CUT <= attained * (1 + 1e-9)
         return Worst(min(1.0, delta), exact, *pair)
 
     def _delta(self, epsilon: float) -> float:
@@ -147,8 +150,8 @@ class ThresholdCurve(PrivacyCurve):
     def _deltas(self, epsilons: Array) -> Array:
         knots, values = self._knots
         size = np.abs(epsilons)
-        # δ falls as ε grows. So the interpolated δ remains an upper bound if the knots move up, and
-        # the points down, by more than the rounding errors.
+        # Rounding errors must not make the interpolated δ too small. δ falls as ε grows, so the
+        # knots are moved up, and the points are moved down.
         at = np.exp(np.minimum(size, knots[-1])) * (1 - 8 * ROUNDING)
         known = np.interp(at, np.exp(knots) * (1 + 8 * ROUNDING), values)
         known = np.where(epsilons < 0, np.exp(-size) * known - np.expm1(-size), known)
@@ -208,7 +211,9 @@ class ThresholdCurve(PrivacyCurve):
 
     @cached_property
     def _joining(self) -> Counts:
-        """The values of c' to consider. All c' < τ−1 show nothing, so 0 stands for all of them."""
+        """The values of c' to consider. A bucket with c' < τ−1 never shows anything, so c' = 0
+        stands for all of these.
+        """
         listed = np.array([0, *range(max(1, self.threshold - 1), self._end + 1)])
         return listed[listed < self.honest]
 
@@ -255,11 +260,13 @@ class ThresholdCurve(PrivacyCurve):
         y = np.concatenate([(c - i) / (c * q), 1 / (1 - drop)]) * factor
         kept = (y < 1 / q) & (chance > _CUT / mass.shape[1])
         if factor * q * (1 - 8 * ROUNDING) >= 1:
-            kept &= size != tau  # in this case, c = τ adds only p^τ, for every c'
+            kept &= size != tau  # in this case, c = τ has the divergence p^τ, for every c'
         return size[kept], chance[kept] * (1 + self._slack), y[kept]
 
     def _bounds(self, outcomes: tuple[Counts, Array, Array]) -> Array:
-        """For each c, an upper bound on the divergence over all c', including masses left out."""
+        """For each c, an upper bound on the largest divergence over all c'. The bound includes the
+        masses that are left out.
+        """
         size, chance, y = outcomes
         weights = chance * np.interp(y * (1 - 8 * ROUNDING), *self._largest) * (1 + self._slack)
         return np.bincount(size, weights, minlength=self._end + 1).astype(np.float64) + 4 * _CUT
@@ -273,7 +280,8 @@ def threshold_delta(honest: int, rate: Fraction, threshold: int, epsilon: float)
 def least_threshold(honest: int, rate: Fraction, epsilon: float, delta: float) -> int | None:
     """The smallest τ with δ(ε) ≤ delta, or None if it is above `MOST_THRESHOLD`.
 
-    The result has been verified. With τ = honest + 1, no bucket is ever shown, and δ(ε) = 0.
+    δ(ε) has been computed for the result. With τ = honest + 1, no bucket is ever shown, and
+    δ(ε) = 0.
     """
     if not 0 <= checks.real("delta", delta) <= 1:
         raise InvalidParameter(f"`delta` must be between 0 and 1, got {delta}")

@@ -5,12 +5,12 @@ The definition and the lemma for binomial noise are from Ghazi, Golowich, Kumar,
 count.
 
 A law D on the integers is (ε, δ, k)-smooth if for every k' with 0 < |k'| ≤ k, the inequality
-P(Y)/P(Y + k') < e^{|k'|ε} holds with probability at least 1 − δ over Y ~ D. Let one person change
-an integer by at most 1. Then adding noise from an (ε, δ, 1)-smooth law is (ε, δ)-private. A proof
-by smoothness is loose in two ways. First, a lemma only bounds the probability P(loss > ε). Second,
+P(Y)/P(Y + k') < e^{|k'|ε} holds with probability at least 1 − δ over Y ~ D. If one person changes
+an integer by at most 1, adding noise from an (ε, δ, 1)-smooth law is (ε, δ)-private. A proof by
+smoothness is loose in two ways. First, a lemma only bounds the probability P(loss > ε). Second,
 smoothness uses this probability where the smaller Σ (P − e^ε Q)₊ would be enough. For binomial
 noise at ε = 1 and δ = 1e-6, the lemma needs 17 times as much noise as the exact divergence. The
-definition itself needs 1.3 times as much.
+definition of smoothness, without the lemma, needs 1.3 times as much.
 """
 
 import math
@@ -26,7 +26,8 @@ def smoothness_delta(law: Law, epsilon: float, distance: int = 1) -> float:
     """The smallest δ for which the law is (ε, δ, distance)-smooth by definition, rounded up."""
     worst = 0.0
     for step in (*range(-distance, 0), *range(1, distance + 1)):
-        # Outside the window, P(Y + step) counts as zero. The ratio is then infinite, which is safe.
+        # Outside the window, P(Y + step) counts as zero. The ratio is then infinite, which can only
+        # increase δ.
         ahead = np.zeros_like(law.mass)
         if abs(step) < len(law.mass):
             if step > 0:

@@ -1,6 +1,6 @@
 """Two-sided geometric noise in every bucket of a histogram, given that it adds up to 0.
 
-Notation    z is the noise of d buckets, n = d − 1, x = e^−ε, and P(z) is proportional to
+Notation    z is the noise of d buckets, n = d − 1, and x = e^−ε. P(z) is proportional to
             e^{−(ε/2)·Σ|z_b|} for all z that add up to 0. Q_n(x) = Σ_k C(n,k)²·x^k.
 Total       z = u − v for independent geometric numbers u_b and v_b of ratio e^{−ε/2}, given that
             Σu = Σv = t. Given t, u and v are uniform among all ways to write t as a sum of d
@@ -14,7 +14,7 @@ Error       Given t, u_b has the variance t(t+d)n/(d²(d+1)). E[t²] = x(2d·E[t
             differential equation of the sum above. So the variance of a bucket is
             2n/(d(d+1))·((1+x)·E[t] + xd)/(1−x). The covariance of two buckets is −1/n times this
             variance. Compared with independent noise, P(z_b = z) has one more factor, which falls
-            with |z|. So margins of independent noise are wide enough.
+            with |z|. So the margins of error for independent noise are wide enough.
 """
 
 import math
@@ -32,8 +32,8 @@ from headcount.core.cached import cached_property
 from headcount.core.decimal_digits import decimal_digits, exponential
 
 _DIGITS = 50
-_LISTED_DIGITS = 90  # the digits of the probabilities of releases
-_WHOLE = 1 << 300  # these probabilities are integers divided by this
+_LISTED_DIGITS = 90  # the probability of a release is computed with this many digits
+_WHOLE = 1 << 300  # the probability of a release is an integer divided by this
 _MOST_TERMS = 20_000  # a law of releases is not listed if its sums have more terms
 _LONGEST = 1 << 22  # the law of one bucket is not tabulated if it needs a longer transform
 _RARE = 60.0  # probabilities below e^−60 are cut off
@@ -55,7 +55,7 @@ class SumZero:
 
     @property
     def parts(self) -> int:
-        """How many geometric numbers are added to K."""
+        """The number of geometric numbers that are added to K."""
         return 2 * self.buckets - 1
 
     # Privacy ------------------------------------------------------------------------------------
@@ -92,10 +92,10 @@ class SumZero:
 
     @cached_property
     def one(self) -> Law | None:
-        """The law of one bucket's noise. None if it would take too long to compute.
+        """The law of one bucket's noise, or None if it would take too long to compute.
 
-        P(z) is proportional to e^{−(ε/2)|z|} times the probability that n independent noises add
-        up to −z. The transform of one noise is 1/(1 + (sin(φ/2)/sinh(ε/4))²).
+        P(z) is proportional to e^{−(ε/2)|z|} times the probability that n independent noise
+        values add up to −z. The transform of one noise is 1/(1 + (sin(φ/2)/sinh(ε/4))²).
         """
         rate, others = float(self.epsilon) / 2, self.buckets - 1
         size = 1 << (2 * math.ceil(_reach(rate, others)) + 2).bit_length()
@@ -117,8 +117,9 @@ class SumZero:
     def listed(self, counts: tuple[int, ...], users: int) -> Mapping[tuple[int, ...], Fraction]:
         """The law of counts plus noise, as fractions with 80 digits.
 
-        All numbers below 0 count as 0, and all above `users` count as `users`. This does not change
-        the privacy: beyond these ends, Σ|y_b − c_b| grows by the same amount for all counts c.
+        In each bucket, outcomes below 0 count as 0, and outcomes above `users` count as `users`.
+        This does not change the privacy: beyond these ends, Σ|y_b − c_b| of an outcome y grows by
+        the same amount for all counts c.
         """
         n = self.buckets - 1
         with decimal_digits(_LISTED_DIGITS):
@@ -137,13 +138,17 @@ class SumZero:
         return law
 
     def can_list(self, users: int, most: int) -> bool:
-        """Whether a law of releases has at most this many outcomes, and can be computed."""
+        """Whether `listed` can compute the law for this number of people, and the law has at most
+        `most` outcomes.
+        """
         terms = _LISTED_DIGITS * math.log(10) / float(self.epsilon)
         return (users + 1) ** self.buckets <= most and terms <= _MOST_TERMS
 
 
 def _squared_binomials(n: int, epsilon: Fraction, digits: int) -> list[Decimal]:
-    """C(n,k)²·e^{−εk} for k = 0, …, n. All factors are positive, so errors only add up."""
+    """C(n,k)²·e^{−εk} for k = 0, …, n. These are products of positive factors, so relative errors
+    only add up.
+    """
     with decimal_digits(digits + 12):
         x, found = exponential(-epsilon), [Decimal(1)]
         for k in range(n):
@@ -164,8 +169,8 @@ def _reach(rate: float, count: int) -> float:
 def _beyond(low: int, high: int, excess: int, root: Decimal) -> Decimal:
     """The sum of e^{−(ε/2)·(U + V)} over all noise beyond the ends.
 
-    `low` numbers are at the lower end, and lie U below it in total. `high` numbers are at the upper
-    end, and lie V above it in total. U − V is `excess`.
+    `low` buckets are at the lower end. Their distances below this end add up to U. `high` buckets
+    are at the upper end. Their distances above this end add up to V. U − V is `excess`.
     """
     above = max(0, -excess)
 

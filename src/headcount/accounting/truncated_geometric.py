@@ -2,8 +2,8 @@
 
 Up to rounding, P(k) is proportional to a^|k − T/2| with a = e^−rate. P(k) is w(k)/2^128, where the
 weights w(k) are integers with w(k) = w(T − k). The ratio of neighboring weights never exceeds
-e^rate. If a person shifts the noise by m, only the m outcomes at one end have an infinite loss. So
-δ(m·rate) = P(k < m) exactly, in both directions.
+e^rate. So if a person shifts the noise by m, no finite loss exceeds m·rate, and only the m outcomes
+at one end have an infinite loss. Hence δ(m·rate) = P(k < m) exactly, in both directions.
 """
 
 import math
@@ -50,7 +50,7 @@ class TruncatedGeometric:
 
     @property
     def falls(self) -> bool:
-        """Whether probabilities fall toward both ends. If not, the unit 2^−128 is too coarse."""
+        """Whether P(0) ≤ P(1). If not, the unit 2^−128 is too coarse for this T."""
         return self.weights[0] <= self.weights[1]
 
     @cached_property
@@ -70,8 +70,8 @@ class TruncatedGeometric:
 def _weights(rate: Fraction, most: int) -> tuple[int, ...]:
     """The weights w(0), …, w(T).
 
-    Let h = T/2. w(h) is even, and w(k−1) = ⌈a·w(k)⌉ for k ≤ h. So w(k)/w(k−1) ≤ e^rate. Rounding
-    adds at most 1 per step, so the sum stays below 2^128. Each end gets half of the missing weight.
+    Let h = T/2. w(h) is even, and w(k−1) = ⌈a·w(k)⌉ for k ≤ h. So w(k)/w(k−1) ≤ e^rate. w(h) is so
+    small that the sum of all weights stays below 2^128. Each end gets half of the missing weight.
     """
     half = most // 2
     with decimal_digits(_DIGITS):
@@ -109,11 +109,12 @@ def least_most(rate: Fraction, steps: int, delta: float) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class ShiftCurve(PrivacyCurve):
-    """The privacy curve of a number with this noise, if a person changes the number by `steps`.
+    """The privacy curve of a number with noise of this law, if a person changes the number by
+    `steps`.
 
-    It is computed in rational numbers, and only the result is rounded. The law is symmetric, so
-    both directions have the same curve. A smaller change of the number has a smaller δ, because the
-    law is log-concave.
+    The curve is computed in rational numbers, and only the result is rounded. The law is symmetric,
+    so both directions have the same curve. A smaller change of the number has a smaller δ, because
+    the law is log-concave.
     """
 
     law: TruncatedGeometric
@@ -131,7 +132,9 @@ class ShiftCurve(PrivacyCurve):
 
     @property
     def bends(self) -> NDArray[np.float64]:
-        """The losses before the weights are rounded. Rounding does not widen their range."""
+        """The losses of the law before its weights are rounded. Rounding does not widen the range
+        of the losses.
+        """
         return float(self.law.rate) * np.arange(-self.steps, self.steps + 1, 2.0)
 
     @cached_property
@@ -155,6 +158,8 @@ def float_above(exact: Fraction) -> float:
 
 
 def exp_below(exponent: float) -> Fraction:
-    """e^exponent, rounded down after 60 digits. Above 700 it is e^700, which is safe."""
+    """e^exponent, rounded down after 60 digits. For an exponent above 700 it is e^700, which can
+    only increase δ.
+    """
     with decimal_digits(80):
         return Fraction(Decimal(min(exponent, 700.0)).exp() * (1 - Decimal("1e-60")))

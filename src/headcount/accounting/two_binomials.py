@@ -1,13 +1,14 @@
 """Tail probabilities of many sums of two binomial variables, computed at once.
 
-Notation    N ~ Bin(c, p) + Bin(c', p'), M(s) = E[e^{sN}], and m is an integer above E[N].
+Notation    N is the sum of independent Bin(c, p) and Bin(c', p') variables, M(s) = E[e^{sN}], and m
+            is an integer above E[N].
 Numerics    For any θ > 0 and any period k, P(N ≥ m) is about
 
                 (1/k) Σ_j M(s_j) e^{−s_j m}/(1 − e^{−s_j}),  s_j = θ + 2πij/k.
 
             Because of the period, the sum also contains e^{jθk}·P(N ≥ m+jk) for all j ≠ 0. These
-            extra terms are called images. The images with j < 0 are at most e^{−θk}. By Chernoff's
-            bound, the images with j > 0 are at most M((1+h)θ)·e^{−(1+h)θm − hθk} for any h > 0. All
+            extra terms are called images. Each image with j < 0 is at most e^{−θk}. By Chernoff's
+            bound, each image with j > 0 is at most M((1+h)θ)·e^{−(1+h)θm − hθk} for any h > 0. All
             images are positive, so the sum remains an upper bound. A frequency s that is left out
             has |M(s)| ≤ M(θ)·e^{−v(1−cos Im s)}, where v is the variance of N under the tilted law.
             Bounds on the frequencies left out and on rounding errors are added to the sum.
@@ -25,7 +26,7 @@ from headcount.accounting.inversion import polar
 from headcount.accounting.laws import ROUNDING
 
 Reals: TypeAlias = NDArray[np.float64]
-_SPARE = 16.0  # each error is at most e^−16 times the wanted precision
+_SPARE = 16.0  # each error is at most e^−16 times the wanted precision, apart from rounding
 _LARGEST_TILT = 4.0
 _TILTS = 4  # the number of steps in the search for a good tilt
 _RISES = (1.0, 0.5, 0.25, 0.125)  # the values of h that are tried
@@ -88,7 +89,8 @@ class TwoBinomials:
         return one, two
 
     def _tilt(self, numbers: Reals) -> Reals:
-        """A tilt θ that moves the mean to about m. All terms are then about as small as the tail.
+        """A tilt θ that moves the mean of N to about m. Then all terms of the sum are about as
+        small as the tail.
 
         The mean is moved by at least two standard deviations. If p = p', the first step of the
         search is already exact.
@@ -106,7 +108,9 @@ class TwoBinomials:
         return tilt
 
     def _beyond(self, numbers: Reals, precision: float) -> tuple[Reals, Reals]:
-        """The tails for numbers above the mean, rounded up, and bounds on the amounts added."""
+        """P(N ≥ m) for each m above the mean, rounded up, and bounds on the amounts that were added
+        to round up.
+        """
         spare = _SPARE - math.log(precision)
         tilt = self._tilt(numbers)
         # An upper bound on ln P(N ≥ m).
@@ -134,7 +138,9 @@ class TwoBinomials:
     def _inverted(
         self, numbers: Reals, tilt: Reals, period: Reals, nodes: float, left_out: float
     ) -> tuple[Reals, Reals]:
-        """The sums over frequencies, rounded up, and bounds on the amounts added."""
+        """The sums over frequencies, rounded up, and bounds on the amounts that were added to round
+        up.
+        """
         place = np.arange(nodes + 1)[:, None]
         angle = 2 * math.pi / period * place
         # A frequency and its negative add equal amounts. At half the period, the two coincide.

@@ -1,13 +1,15 @@
 """Empirical audits: a mechanism is run many times on two neighboring datasets.
 
-A side consists of all runs on one of the two datasets. An audit has rounds. The outputs of one
-round serve to choose an event that is frequent on one side and rare on the other. The next round
-has twice as many runs, and counts the event. The bounds of Clopper and Pearson on both chances give
-a lower bound on ε, which is wrong with a probability of at most 1 − confidence. Every round has its
-own share of this probability, so the audit may stop after any round. In the previous round, some
-outputs may have occurred at least twice on one side and never on the other. An audit also counts
-each of these outputs, because such a leak may be rare while other events look better. The module
-`power` computes the smallest violations that an audit finds.
+A side consists of all runs on one of the two datasets. An audit runs in rounds. From the outputs of
+one round, the audit chooses an event that is frequent on one side and rare on the other. The next
+round has twice as many runs. It counts how often the event occurs on each side. The two counts give
+Clopper-Pearson bounds on the event's two probabilities, and these give a lower bound on ε. This
+lower bound is wrong with a probability of at most 1 − confidence. Each round gets its own share of
+this error probability, so the audit may stop after any round.
+
+A leak is an output that occurred at least twice on one side of the previous round and never on the
+other side. A round also counts every leak, because a rare leak might not be chosen as the event.
+The module `power` computes the smallest violations that an audit is likely to find.
 """
 
 import math
@@ -36,8 +38,8 @@ from headcount.randomness.sources import SecureSource
 
 FIRST_RUNS = 500
 MOST_RUNS = 10**9
-_MOST_SHOWN = 20  # at most this many values, or groups of equal values in a row, are shown
-_AT_ONCE = 1 << 17  # the number of runs on each side that are made at a time
+_MOST_SHOWN = 20  # at most this many values, or groups of equal adjacent values, are shown
+_AT_ONCE = 1 << 17  # at most this many runs are made at a time on each side
 _LEARNED = 1 << 18  # an event is chosen from at most this many runs on each side
 
 
@@ -45,11 +47,13 @@ _LEARNED = 1 << 18  # an event is chosen from at most this many runs on each sid
 class Audit:
     """A claimed ε, and a measured lower bound.
 
-    With the given confidence, `epsilon` is at most the true ε. A smaller claim is refuted. A larger
-    claim is consistent with the measurement, but the measurement does not prove it. With a
-    probability of at least `power`, such an audit finds two kinds of violations on these two
-    datasets. One is a randomized response with ε ≥ `smallest_seen`. The other is an output that one
-    dataset gives with a chance of at least `smallest_leak`, and the other dataset never gives.
+    With the given confidence, `epsilon` is at most the true ε. A claim below `epsilon` is refuted.
+    A larger claim is consistent with the measurement, but the measurement does not prove it.
+
+    An audit with these settings finds each of two kinds of violations with a probability of at
+    least `power`. The first kind is a randomized response with ε ≥ `smallest_seen`. The second kind
+    is an output that occurs on only one of the two datasets, with a chance of at least
+    `smallest_leak`.
     """
 
     claim: float | None
@@ -62,8 +66,8 @@ class Audit:
     other_chance: float  # the measured chance of the event for `neighbor`
     dataset: Any
     neighbor: Any
-    smallest_seen: float | None  # without a claim, this and the next are None
-    smallest_leak: float | None
+    smallest_seen: float | None  # None without a claim
+    smallest_leak: float | None  # None without a claim
     power: float = POWER
 
     @property
@@ -77,7 +81,7 @@ class Audit:
         return "no claim" if self.claim is None else "refuted" if self.refuted else "consistent"
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit for JSON, with its verdict. JSON has no infinity: None stands for it."""
+        """The audit and its verdict as a dictionary for JSON. None stands for infinity."""
         fields = {"verdict": self.verdict, **asdict(self)}
         return {name: None if value == math.inf else value for name, value in fields.items()}
 
@@ -147,7 +151,7 @@ def audit(
     source: Source | None = None,
     progress: Callable[[str, float], None] = lambda name, share: None,
 ) -> Audit:
-    """A certified lower bound on the ε of any mechanism, compared with a claim.
+    """Measures a certified lower bound on the ε of a mechanism, and compares it with a claim.
 
     `datasets` is a list of pairs of neighboring datasets. `target(dataset)` is run up to `runs`
     times on each dataset of a pair. With `batch=True`, `target(dataset, count)` is called and must
@@ -156,9 +160,10 @@ def audit(
     The other rounds use the pair that showed the largest difference. `parallel=True` runs each side
     in its own process.
 
-    A protocol has its own claim, view (that of its trust model) and pairs of datasets. It draws
-    random bits from `source`. The default source is secure. If the protocol's shuffler adds noise,
-    `view="shuffler"` shows what the shuffler knows once the answer is published.
+    If `target` is a protocol, `claim`, `view` and `datasets` have defaults. The default view is
+    that of the protocol's trust model. The protocol draws random bits from `source`. The default
+    source is secure. If the protocol's shuffler adds noise, `view="shuffler"` shows what the
+    shuffler knows once the answer is published.
 
         audit(my_noisy_count, [([0, 0, 1], [0, 1, 1])], claim=1.0)
         audit(protocol("shuffle.zero-exact", Count(), Budget(1, 0.01), Crowd(100)))
@@ -191,7 +196,7 @@ def audit(
 
 
 def _shown(dataset: Any) -> str:
-    """A dataset on one line. If it is long, equal values in a row are shown once: [1, 999 × 0]."""
+    """A dataset on one line. If it is long, equal adjacent values are merged: [1, 999 × 0]."""
     if not _is_list(dataset) or len(dataset) <= _MOST_SHOWN:
         return repr(dataset)
     values = dataset.tolist() if isinstance(dataset, np.ndarray) else dataset
@@ -202,7 +207,9 @@ def _shown(dataset: Any) -> str:
 
 
 def _pairs(datasets: Any, *, listed: bool) -> list[tuple[Any, Any]]:
-    """Pairs of datasets, checked. If `listed`, each dataset must be a list of people's values."""
+    """The pairs of datasets, after a check. If `listed`, each dataset must be a list of people's
+    values.
+    """
     if not _is_list(datasets) or not all(_is_list(pair) and len(pair) == 2 for pair in datasets):
         raise InvalidParameter(
             "`datasets` must be pairs of neighbors, such as [([0, 1], [0, 0])], got "
@@ -281,8 +288,8 @@ def _audited(
     if silent:
         raise InvalidParameter("a mechanism must give something, got None from every run")
     dataset, neighbor = datasets[at][::-1] if best.swapped else datasets[at]
-    # These are the numbers of the last round. The event and the leaks each get half of the round's
-    # share.
+    # The power is that of the last round. The event gets half of this round's error probability,
+    # and the leaks get the other half.
     planned = min(sizes[-2], _LEARNED), sizes[-1], shares[-1] / 2
     return Audit(
         claim=claim,
@@ -310,7 +317,7 @@ class _Measured:
 
 
 class _Round:
-    """The counts of a round: those of the chosen event, and those of the leaks."""
+    """Counts the chosen event and the leaks in the outputs of one round."""
 
     def __init__(self, event: Event, told: Leaks) -> None:
         self.event, self._leaks = event, told
@@ -323,8 +330,8 @@ class _Round:
             self._leak_hits[side] += self._leaks.hits(given)
 
     def measured(self, runs: int, delta: float, wrong: float) -> _Measured:
-        """The largest lower bound on ε. It is wrong with a probability of at most `wrong`. The
-        event gets half of `wrong`, and all leaks together get the other half.
+        """The largest lower bound on ε that the counts give. It is wrong with a probability of at
+        most `wrong`. Half of `wrong` is for the event, and half is for all leaks together.
         """
         hits, others = self._event_hits[::-1] if self.event.swapped else self._event_hits
         epsilon = lower_epsilon(hits, others, runs, delta, wrong / 2)
@@ -332,7 +339,7 @@ class _Round:
         best = _Measured(epsilon, str(self.event), self.event.swapped, *chances)
         swapped = self._leaks.swapped
         ours, theirs = np.where(swapped, self._leak_hits[::-1], self._leak_hits)
-        # No confidence bound can show more than these ratios of frequencies.
+        # A leak's lower bound on e^ε never exceeds `most`, so hopeless leaks are skipped.
         most = np.maximum(ours / runs - delta, 0.0) / (np.maximum(theirs, 0.5) / runs)
         for at in np.argsort(-most, kind="stable"):
             if most[at] <= math.exp(best.epsilon):
@@ -347,7 +354,7 @@ class _Round:
 
 
 class _Learned:
-    """The outputs of a round from which the next event is chosen."""
+    """Collects the outputs of a round from which the next event is chosen."""
 
     def __init__(self) -> None:
         self._batches: list[tuple[Outputs, Outputs]] = []
@@ -368,7 +375,7 @@ def _joined(batches: list[Outputs]) -> Outputs:
 
 
 def _rounds(runs: int) -> list[int]:
-    """The numbers of runs of all rounds. Each round has twice as many runs as the previous round,
+    """The number of runs in each round. Each round has twice as many runs as the previous round,
     and the last round has half of all runs.
     """
     sizes = [runs // 2]
@@ -378,9 +385,9 @@ def _rounds(runs: int) -> list[int]:
 
 
 def _shares(rounds: int) -> list[float]:
-    """The shares of the error probability for all rounds except the first, which counts no event.
-    Their sum is at most 1. The last round has the most runs, and gets half. The others get 1/2,
-    1/6, 1/12, … of the other half.
+    """The share of the error probability for each round except the first, which counts no event.
+    The sum of the shares is at most 1. The last round has the most runs, and gets a share of one
+    half. The earlier rounds get 1/2, 1/6, 1/12, … of the other half.
     """
     if rounds == 1:
         return [1.0]

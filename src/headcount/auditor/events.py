@@ -1,7 +1,7 @@
 """Events that distinguish two datasets.
 
-An event is learned from some outputs, and counted in other outputs. A side consists of all outputs
-for one of the two datasets.
+An event is chosen with some outputs, and counted in other outputs. A side consists of all outputs
+for one of the two datasets. The module `features` gives each output a code.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ _LEAST_TIMES = 2  # an output must occur at least this often to be considered a 
 
 @dataclass(frozen=True)
 class Event:
-    """A feature, and the codes that belong to the event. The event is more frequent on the first
-    side, or on the second side if `swapped`.
+    """The event that an output's feature has one of the codes in `codes`. The event is more
+    frequent on the first side, or on the second side if `swapped`.
     """
 
     feature: Feature
@@ -38,7 +38,7 @@ def best_event(outputs: Outputs, others: Outputs, delta: float) -> Event:
     """The event that is expected to show the largest ε.
 
     One half of the runs decides which codes belong to an event. The other half decides which event
-    is best. So a single occurrence of an output on one side is not enough for an event.
+    is best. So an output that occurs only once, on one side, is not enough for an event.
     """
     half = len(outputs) // 2
     learned = [outputs[:half], others[:half]]
@@ -63,7 +63,7 @@ def _event(
     codes, which = np.unique(np.concatenate([one, two]), return_inverse=True)
     ours = np.bincount(which[: len(one)], minlength=len(codes))
     theirs = np.bincount(which[len(one) :], minlength=len(codes))
-    # Codes are sorted by the ratio of their counts on the two sides, the largest first.
+    # Codes are sorted by the ratio of their counts on the two sides, in descending order.
     order = np.argsort(-(ours + 0.5) / (theirs + 0.5), kind="stable")
     place = np.empty(len(codes), dtype=np.int64)
     place[order] = np.arange(len(codes))
@@ -77,9 +77,9 @@ def _event(
 def expected_epsilon(
     hits: NDArray[Any], other_hits: NDArray[Any], runs: int, delta: float
 ) -> NDArray[np.float64]:
-    """An estimate of the ε that confidence bounds would show.
+    """An estimate of the lower bound on ε that these counts would give.
 
-    Counts that are moved by three standard deviations stand in for the confidence bounds.
+    Instead of confidence bounds, it uses the counts moved by three standard deviations.
     """
     low = (hits - 3 * np.sqrt(hits + 1)) / runs - delta
     high = (other_hits + 3 * np.sqrt(other_hits + 1) + 3) / runs
@@ -89,9 +89,9 @@ def expected_epsilon(
 
 @dataclass(frozen=True, eq=False)
 class Leaks:
-    """Outputs that one side gave at least twice and the other side never, sorted by code.
+    """Outputs that occurred at least twice on one side and never on the other, sorted by code.
 
-    Each output has a share of the error probability, in proportion to how often it occurred. The
+    Each output gets a share of the error probability, in proportion to how often it occurred. The
     sum of the shares is 1. `swapped` is True for outputs of the second side.
     """
 
@@ -101,13 +101,15 @@ class Leaks:
     outputs: tuple[Any, ...]
 
     def hits(self, outputs: Outputs) -> NDArray[np.int64]:
-        """How often each leak occurs among some outputs."""
+        """How often each leak occurs among `outputs`."""
         places = np.arange(len(self.codes))
         return _counted(same(outputs), self.codes, places) if len(places) else places
 
 
 def leaks(outputs: Outputs, others: Outputs) -> Leaks:
-    """The outputs that may reveal with certainty which dataset was used."""
+    """The outputs that occurred at least twice on one side and never on the other. Such an output
+    may reveal with certainty which dataset was used.
+    """
     sides = [
         np.unique(same(side), return_index=True, return_counts=True) for side in (outputs, others)
     ]

@@ -1,9 +1,9 @@
 """Exact audits: all outcomes of a small crowd are listed, for all pairs of neighboring datasets.
 
-A randomizer is given by its laws. The law of a value maps each bundle to its probability, which is
-a fraction. A bundle consists of all messages that a person sends, without their order. Registered
-protocols state their laws. For your own randomizer, write a function that returns the law of a
-value.
+A bundle consists of all messages that a person sends, without their order. The law of a value maps
+each bundle to its probability, which is a fraction. A randomizer is described by the laws of all
+values. Registered protocols state their laws. For your own randomizer, write a function that
+returns the law of a value.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ Counts: TypeAlias = tuple[int, ...]
 MOST_OUTCOMES = 200_000  # a view with more outcomes is refused
 MOST_PEOPLE = 64
 MOST_VALUES = 64
-MOST_DATASETS = 4096  # the most datasets if the order of people matters
+MOST_DATASETS = 4096  # the largest number of datasets that are tried if the order of people matters
 _RARE: Bundle = (((-1,), 1),)  # stands for all rare bundles that a law leaves out
 _MOST_RATIO = Fraction(10**9)  # cap on the certified e^ε when a law leaves out rare bundles
 _RELEASED = (View.CENTRAL, View.SHUFFLER)  # views that show a release
@@ -43,7 +43,7 @@ _ROUNDING = 1e-9  # a claim is refuted only if ε exceeds it by more than this r
 
 @dataclass(frozen=True)
 class ExactAudit:
-    """The least ε of a crowd, with two datasets and an event that show it."""
+    """The least ε for the given δ, with two datasets and an event that show it."""
 
     view: View
     users: int
@@ -55,7 +55,7 @@ class ExactAudit:
 
     @property
     def epsilon(self) -> float:
-        """The least ε at this δ; `inf` if none is enough."""
+        """The least ε for this δ, or `inf` if no ε is large enough."""
         return self.loss.epsilon
 
     @property
@@ -110,7 +110,7 @@ class ExactAudit:
         return self.table().html()
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit for JSON, with its verdict. JSON has no infinity: None stands for it."""
+        """The audit and its verdict as a dictionary for JSON. None stands for infinity."""
         fields = asdict(self)
         del fields["loss"]
         return {
@@ -133,15 +133,15 @@ def exact_audit(
     delta: float | None = None,
     claim: float | None = None,
 ) -> ExactAudit:
-    """The least ε with which a view is (ε, δ)-private for all neighboring datasets of these values.
+    """The least ε for which a view is (ε, δ)-private, for all neighboring datasets of `values`.
 
     In the local view, the adversary sees one person's messages. In the shuffle view, the adversary
     sees the messages of `users` people without their order. In the central view, the adversary sees
-    the release; if `target` is a function, it must map a dataset (a tuple of values) to the law of
-    the release. In the shuffler view, the adversary is a shuffler that knows the noise it added,
-    and sees the release. For a protocol, the values, the number of honest people, the view and the
-    claim have defaults. Real numbers cannot be listed, so the result holds only for the given
-    `values`.
+    the release. If `target` is a function in this view, it must map a dataset (a tuple of values)
+    to the law of the release. In the shuffler view, the adversary is a shuffler that knows the
+    noise it added, and sees the release. If `target` is a protocol, `values`, `users`, `view`,
+    `delta` and `claim` have defaults. Real numbers cannot be listed, so the result holds only for
+    the given `values`.
 
         exact_audit(protocol("local.k-ary", Histogram(4), Budget(1), Crowd(5)))
         exact_audit(lambda x: {((x, 1), (1 - x, 1)): Fraction(1)}, [0, 1], users=3, view="shuffle")
@@ -178,7 +178,7 @@ def exact_audit(
 
 
 def _nothing(outcome: Any) -> bool:
-    """Whether an outcome is None, or several messages that are all None."""
+    """Whether an outcome is None, or consists of messages that are all None."""
     if isinstance(outcome, tuple) and outcome:
         return all(isinstance(pair, tuple) and pair and pair[0] is None for pair in outcome)
     return outcome is None
@@ -194,7 +194,6 @@ def _values(protocol: Protocol) -> Sequence[Any]:
     if bounded is not None and bounded.whole and bounded.domain <= MOST_VALUES:
         return range(int(bounded.low), int(bounded.high) + 1)
     if bounded is not None and task.numbered and task.domain <= MOST_VALUES:
-        # The middles of the cells.
         middles = (np.arange(task.domain) + 0.5) / task.domain
         places: list[float] = (bounded.low + float(bounded.span) * middles).tolist()
         return places
@@ -217,8 +216,8 @@ def _listed(values: Any) -> Sequence[Any]:
 def _view(
     target: Protocol | Callable[[Any], Law], values: Sequence[Any], seen: View
 ) -> tuple[Callable[[tuple[Any, ...]], Law], Fraction]:
-    """A function from a dataset to the law of the view, and the largest probability that a
-    person's law leaves out.
+    """Two results: a function that maps a dataset to the law of the view, and the largest
+    probability that the law of a value leaves out.
     """
     if isinstance(target, Protocol):
         laws, rare = _stated(target, values)
@@ -253,7 +252,7 @@ def _asked(target: Callable[[Any], Law], value: Any) -> Law:
 
 
 def _sent(target: Callable[[Any], Law], value: Any) -> Law:
-    """The law of a person's messages without their order, from the user's function."""
+    """The law of a person's messages without their order, as the user's function states it."""
     law = _asked(target, value)
     try:
         return {tuple((message, int(count)) for message, count in bag): law[bag] for bag in law}
@@ -264,8 +263,8 @@ def _sent(target: Callable[[Any], Law], value: Any) -> Law:
 
 
 def _stated(protocol: Protocol, values: Sequence[Any]) -> tuple[dict[Any, Law], Fraction]:
-    """The laws of a protocol, and the largest probability that one of them leaves out. All rare
-    bundles that a law leaves out become one more outcome.
+    """The law of each value, and the largest probability that one of these laws leaves out. The
+    outcome `_RARE` stands for all bundles that a law leaves out.
     """
     laws: dict[Any, Law] = {}
     most = Fraction(0)
@@ -280,9 +279,8 @@ def _stated(protocol: Protocol, values: Sequence[Any]) -> tuple[dict[Any, Law], 
 
 
 def _certain(law: Law, other: Law, delta: Fraction, rare: Fraction) -> Loss:
-    """A lower bound on the loss that holds however the omitted mass is distributed. The laws may
-    leave out outcomes with a probability of at most `rare` on each side. These outcomes can change
-    δ by at most rare·(1 + e^ε).
+    """A lower bound on the loss. Each of the two laws may leave out outcomes with a probability of
+    at most `rare`. Whatever these outcomes are, they change δ by at most rare·(1 + e^ε).
     """
     loss = least_loss(law, other, delta)
     if not rare:
@@ -295,8 +293,8 @@ def _certain(law: Law, other: Law, delta: Fraction, rare: Fraction) -> Loss:
 def _neighbors(
     values: Sequence[Any], people: int, *, in_order: bool
 ) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
-    """All pairs of datasets that differ in one person's value. If `in_order`, datasets with the
-    same values in another order are different.
+    """All pairs of datasets that differ in one person's value. If `in_order`, the order of the
+    values in a dataset matters.
     """
     if in_order:
         if len(values) ** people > MOST_DATASETS:
@@ -316,12 +314,12 @@ def _neighbors(
 
 
 def _copies(bundle: Bundle) -> str:
-    """Messages and their numbers of copies, in words."""
+    """The messages of a bundle in words, each with its number of copies."""
     return ", ".join(f"{count} × {message}" for message, count in bundle) or "no messages"
 
 
 class _Crowds:
-    """The laws of a crowd's messages: how many copies there are of each message."""
+    """The laws of a crowd's messages. An outcome is the number of copies of each message."""
 
     def __init__(self, laws: Mapping[Any, Law], shuffler: Shuffler) -> None:
         bags = [bag for law in laws.values() for bag in law]
@@ -339,8 +337,8 @@ class _Crowds:
         self._sent: dict[tuple[Any, ...], dict[Counts, Fraction]] = {(): {self._none: Fraction(1)}}
 
     def view(self, held: tuple[Any, ...]) -> Law:
-        """The law of the messages that a shuffler passes on. The shuffler adds its noise, and
-        withholds messages with too few copies.
+        """The law of the messages that the shuffler passes on. The shuffler may add noise, and may
+        withhold messages with too few copies.
         """
         noise = _noise_law(self._shuffler, len(held))
         out: dict[Bundle, Fraction] = {}
@@ -378,7 +376,7 @@ def _noise_law(shuffler: Shuffler, people: int) -> NoiseLaw:
 
 
 class _Releases:
-    """The laws of the curator's releases."""
+    """The laws of a curator's releases."""
 
     def __init__(self, protocol: Protocol, laws: Mapping[Any, Law]) -> None:
         if protocol.trust is not Trust.CENTRAL:
@@ -405,7 +403,7 @@ class _Releases:
 
 
 class _Published:
-    """The laws of releases together with the noise that the shuffler knows."""
+    """The joint laws of the release and of the noise that the shuffler added."""
 
     def __init__(self, protocol: Protocol, laws: Mapping[Any, Law]) -> None:
         self._protocol, self._crowds = protocol, _Crowds(laws, Shuffler())
@@ -427,7 +425,9 @@ class _Published:
         return out
 
     def _released(self, bundle: Bundle, people: int) -> Law:
-        """The law of the release. If the analyzer adds no noise, the release is certain."""
+        """The law of the release for these messages. Without noise from the analyzer, the release
+        has only one outcome.
+        """
         kinds, copies = zip(*bundle, strict=True)
         payload = np.repeat(np.array(kinds, dtype=self._protocol.alphabet.dtype), copies)
         tally = self._protocol.tally(Batch(payload, people))

@@ -1,11 +1,11 @@
 """Features of a mechanism's outputs. A feature gives each output a whole number, its code.
 
-An audit tries all features that fit, and keeps the one that distinguishes two datasets best. It
-needs no knowledge of the mechanism. The features of a number are its size, its exact value and its
-last bits. The features of several numbers are those of each number, their sum, how many numbers
-there are, the whole output, the output without the order of its numbers, and the joint odds of the
-numbers (see `_of_odds`). A feature is learned from some outputs, but it gives every output a code.
-For example, a feature of numbers also gives a code to a word.
+An audit tries all features that suit the outputs, and keeps the one that distinguishes two datasets
+best. The audit needs no knowledge of the mechanism. The features of a number are its size, its
+exact value and its last bits. If an output consists of several numbers, its features are those of
+each number, the sum, the count of numbers, the whole output, the output without the order of its
+numbers, and the joint odds of the numbers (see `_of_odds`). A feature is learned from some outputs,
+but it gives every output a code. For example, a feature of numbers also gives a code to a word.
 """
 
 import math
@@ -24,20 +24,20 @@ from headcount.core.table import short
 # The outputs of several runs: a sequence of any objects, or an array with a row for each run.
 Outputs: TypeAlias = Sequence[Any] | NDArray[Any]
 Codes: TypeAlias = NDArray[np.int64]
-MOST_PARTS = 64  # at most this many numbers of one output have features of their own
+MOST_PARTS = 64  # only the first 64 numbers of an output have features of their own
 _BINS = 512  # the most bins for the sizes of numbers
-_COARSE = 32  # the most bins of each number for joint odds
+_COARSE = 32  # the most bins for each number in the joint odds
 _NAMED = 6  # the most codes that a description lists
-_MOST_BITS = 1023  # the most bits of a whole number that a float can hold
+_MOST_BITS = 1023  # whole numbers with more bits may not fit into a float
 _NO_NUMBER = np.iinfo(np.int64).min  # the code of an output that is not a whole number
-# These stand for −1, which has the same hash as −2, and for NaN, which does not equal itself.
+# These objects replace −1 and NaN, because −1 has the same hash as −2, and NaN does not equal NaN.
 _MINUS_ONE, _NAN = object(), object()
 
 
 @dataclass(frozen=True)
 class Feature:
-    """`codes_of` returns the code of each output. `in_words` describes some codes, which must be in
-    ascending order.
+    """A feature of outputs. `codes_of` returns the code of each output. `in_words` describes codes,
+    which must be in ascending order.
     """
 
     name: str
@@ -49,8 +49,8 @@ class Feature:
 
 
 def checked(outputs: Outputs) -> Outputs:
-    """Refuse outputs that have no features. Outputs must be numbers, words, other objects with a
-    hash, or lists of these.
+    """The outputs, after a check that they have features. Outputs must be numbers, words, other
+    objects with a hash, or lists of such objects.
     """
     if isinstance(outputs, np.ndarray):
         if outputs.dtype.kind in "iufb":
@@ -78,7 +78,7 @@ def says_nothing(outputs: Outputs) -> bool:
 
 
 def features(outputs: Outputs, others: Outputs) -> Iterator[Feature]:
-    """All features that fit, learned from these outputs of both sides."""
+    """All features that suit these outputs, learned from both sides."""
     arrays = isinstance(outputs, np.ndarray) and isinstance(others, np.ndarray)
     both = np.concatenate([outputs, others]) if arrays else [*outputs, *others]
     if _all_numbers(both):
@@ -150,8 +150,9 @@ def _without_order(outputs: Outputs) -> Codes:
 def _of_numbers(
     prefix: str, listed: Callable[[Outputs], Outputs], both: Outputs
 ) -> Iterator[Feature]:
-    """The features of a number: its size, its exact value, and the last bits of a float. If some
-    outputs are not numbers, there are no such features.
+    """The features of one number of an output: its size, its exact value, and the last bits of a
+    float. The function `listed` takes this number from each output. If some outputs have no such
+    number, there are no features.
     """
     if not _all_numbers(listed(both)):
         return
@@ -203,8 +204,8 @@ def _by_size(name: str, numbers: Callable[[Outputs], NDArray[Any]], known: NDArr
 
 
 def _edges(numbers: NDArray[np.float64], most: int) -> NDArray[np.float64]:
-    """The edges of bins that each have about the same number of elements. If there are more
-    numbers, there are more bins, and more elements in each bin.
+    """The edges of at most `most` bins that each have about the same number of elements. Both the
+    number of bins and the number of elements in each bin grow with the number of elements.
     """
     finite = numbers[np.isfinite(numbers)]
     bins = min(most, 2 + int(4 * len(finite) ** (1 / 3)))
@@ -212,11 +213,11 @@ def _edges(numbers: NDArray[np.float64], most: int) -> NDArray[np.float64]:
 
 
 def _of_odds(outputs: Outputs, others: Outputs, parts: int) -> Iterator[Feature]:
-    """The joint odds of all numbers of an output, for one side against the other.
+    """The feature of the joint odds that an output comes from one side and not from the other.
 
-    The logarithms of the odds of the numbers are added, as if the numbers were independent. The
-    odds are learned only from the first half of the runs. `best_event` uses the same half to choose
-    the codes of an event.
+    Each number of the output has its own odds. Their logarithms are added, as if the numbers were
+    independent. The odds are learned only from the first half of the runs. `best_event` uses the
+    same half to choose the codes of an event.
     """
     half = len(outputs) // 2
     sides = [[_column(side[:half], at) for at in range(parts)] for side in (outputs, others)]
@@ -250,8 +251,8 @@ def _bits(numbers: NDArray[Any]) -> Codes:
 def last_bits(numbers: NDArray[Any]) -> Codes:
     """For each float, the exponent of the power of two that its last nonzero bit stands for.
 
-    A sum of a value and noise is rounded to a precision that depends on the larger of the two. So
-    the last bits may reveal the value (Mironov 2012).
+    A sum of a value and noise is rounded to a precision that depends on the larger one. So the last
+    bits of the sum may reveal the value (Mironov 2012).
     """
     given = np.where(np.isfinite(numbers), numbers, 0.0).astype(np.float64)
     mantissa, exponent = np.frexp(np.abs(given))
@@ -262,7 +263,9 @@ def last_bits(numbers: NDArray[Any]) -> Codes:
 
 
 def same(outputs: Outputs) -> Codes:
-    """A code for each output. Equal outputs have the same code."""
+    """A code for each output. Two outputs have the same code if they are equal, and hardly ever
+    otherwise.
+    """
     if isinstance(outputs, np.ndarray):
         if outputs.ndim == 1:
             return _bits(outputs) if outputs.dtype.kind == "f" else outputs.astype(np.int64)
@@ -273,7 +276,7 @@ def same(outputs: Outputs) -> Codes:
 
 def _plain(output: Any) -> Any:
     """An object whose hash stands for an output. Equal outputs have the same hash, and different
-    outputs hardly ever do.
+    outputs hardly ever have the same hash.
     """
     if isinstance(output, np.ndarray):
         return output.tobytes() if output.dtype.kind in "iufb" else _plain(output.tolist())
@@ -302,8 +305,8 @@ def _numbers(codes: Codes) -> str:
 
 
 def _ranges(codes: Codes, edges: NDArray[np.float64]) -> str:
-    """The codes of bins, in words. Code c is the bin from edge c − 1 to edge c. Adjacent bins are
-    named as one range.
+    """A description of bins in words. Code c is the bin from edge c − 1 to edge c. Adjacent bins
+    are described as one range.
     """
     ends = np.flatnonzero(np.diff(codes) > 1)
     cuts = [0, *(ends + 1).tolist(), len(codes)]

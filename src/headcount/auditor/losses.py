@@ -1,4 +1,4 @@
-"""The least ε of two laws at a given δ, and the worst event. Probabilities are exact fractions."""
+"""The least ε for two laws and a given δ, and the worst event. All probabilities are fractions."""
 
 import math
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ Law: TypeAlias = Mapping[Any, Fraction]
 
 @dataclass(frozen=True)
 class Loss:
-    """The worst event of two laws P and Q: the one with P(event) = ratio·Q(event) + δ.
+    """The worst event of two laws P and Q. For this event, P(event) = ratio·Q(event) + δ.
 
-    `ratio` is e^ε. It is None if no ε is large enough. `chance` is P(event), and `other_chance` is
-    Q(event).
+    `ratio` is e^ε for the least possible ε, or None if no ε is large enough. `chance` is P(event),
+    and `other_chance` is Q(event).
     """
 
     ratio: Fraction | None
@@ -42,9 +42,9 @@ class Loss:
 def least_loss(law: Law, other: Law, delta: Fraction) -> Loss:
     """The least ε ≥ 0 with P(E) ≤ e^ε·Q(E) + δ for all events E. P is `law`, and Q is `other`.
 
-    Outcomes are sorted by the ratio P/Q, the largest first. Some worst event is an initial
-    segment of this list. Let p and q be its probabilities under P and Q. Then e^ε is the largest
-    value of (p − δ)/q.
+    Outcomes are sorted by the ratio P/Q, in descending order. Some worst event consists of all
+    outcomes up to a place in this list. Let p and q be the probabilities of these outcomes under P
+    and Q. Then e^ε is the largest (p − δ)/q over all places, but at least 1.
     """
 
     def order(outcome: Any) -> tuple[bool, Fraction]:

@@ -4,22 +4,25 @@ Notation    Two datasets differ in one person's value. P and Q are the laws of w
             sees. For all events E, P(E) ≤ e^ε·Q(E) + δ, and the same holds with P and Q exchanged.
             Mixtures of such laws satisfy the same inequalities. So the bounds hold for any
             statement about a person: P is the law if the statement is true, and Q is the law if it
-            is false. Every known pair (ε, δ) gives upper bounds, and the report takes the smallest.
+            is false. Each known pair (ε, δ) gives an upper bound on every quantity below. The
+            report uses the smallest of these bounds.
 Odds        The odds of a statement grow by the factor P/Q. The event E = {P > e^t·Q} has
             Q(E) ≤ e^−t·P(E), and so P(E) ≤ δ/(1 − e^(ε−t)) for t > ε. (It is a common mistake to
             assume P(E) ≤ δ at t = ε.) With t = ε + ln 2, the odds grow by more than e^t with a
-            chance of at most Y = 2δ. With a whole curve δ(ε), the smallest such t is the minimum of
-            ε − ln(1 − δ(ε)/Y) over ε. If δ(ε) = 0, the odds never grow by more than e^ε.
+            chance of at most Y = 2δ. If a whole curve δ(ε) is known, the smallest t with this
+            chance Y is the minimum of ε − ln(1 − δ(ε)/Y) over ε. If δ(ε) = 0, the odds never grow
+            by more than e^ε.
 Advantage   P(E) − Q(E) is the chance of detection minus the chance of a false alarm. The sum of the
             inequalities P(E) ≤ e^ε·Q(E) + δ and 1 − Q(E) ≤ e^ε·(1 − P(E)) + δ gives
             P(E) − Q(E) ≤ (e^ε − 1 + 2δ)/(e^ε + 1). At ε = 0 this bound is δ(0).
-Singled out A secret is one of k equally likely values with laws P_i. An attacker guesses value i on
-            the event E_i. The guess is correct with the chance s = Σ P_i(E_i)/k. Sum the inequality
-            P_i(E_i) ≤ e^ε·P_j(E_i) + δ over all i ≠ j. The events E_i are a partition, so the
-            result is (k−1)·ks ≤ e^ε·(k − ks) + k(k−1)δ. Hence s ≤ (e^ε + (k−1)δ)/(e^ε + k − 1).
+Singled out A secret is one of k equally likely values. P_i is the law for value i. An attacker
+            guesses value i if the event E_i occurs. The guess is correct with the chance
+            s = Σ P_i(E_i)/k. Sum the inequality P_i(E_i) ≤ e^ε·P_j(E_i) + δ over all i ≠ j. The
+            events E_i are a partition, so the result is (k−1)·ks ≤ e^ε·(k − ks) + k(k−1)δ. Hence
+            s ≤ (e^ε + (k−1)δ)/(e^ε + k − 1).
 
-Each of the three bounds is a function of e^ε. Since δ is convex in e^ε, each local minimum of a
-bound is a global minimum.
+With a curve δ(ε), each of the three bounds is a function of e^ε. Since δ is convex in e^ε, each
+local minimum of a bound is a global minimum.
 """
 
 import math
@@ -43,7 +46,7 @@ _HALVINGS = 8  # how often the distance between points is halved around the best
 _UP = 2.0**-49  # more than the relative rounding error of every formula here
 _SAME = 1e-12  # two floats within this relative distance count as equal
 _MOST_EXPONENT = 700.0  # up to this x, e^x does not overflow
-_WORTH_SAYING = 1e6  # factors above this are not mentioned
+_WORTH_SAYING = 1e6  # a largest factor above this is not mentioned
 # Chances from 0 to 1. They are closer together near both ends.
 _CHANCES = (*(math.sin(math.pi * step / 200) ** 2 for step in range(100)), 1.0)
 
@@ -54,7 +57,7 @@ class Thresholds:
 
     `odds` is the factor by which the odds of any statement about a person may rise. `exception` is
     the chance that the odds rise further. `advantage` is the chance that a test detects a value,
-    minus the chance of a false alarm. `singled_out` is the chance that a secret is guessed
+    minus the chance of a false alarm. `singled_out` is the chance that an attacker guesses a secret
     correctly.
     """
 
@@ -74,7 +77,7 @@ class Thresholds:
 
     @classmethod
     def of(cls, limits: Mapping[str, float]) -> "Thresholds":
-        """The thresholds that are given by name. All others have their default values."""
+        """The thresholds with the values in `limits`. All others have their default values."""
         if not isinstance(limits, Mapping):
             raise InvalidParameter(
                 '`limits` must map names to numbers, such as {"odds": 5}, '
@@ -105,9 +108,10 @@ _SCOPE = (
 
 @dataclass(frozen=True)
 class Fact:
-    """An upper bound and its threshold. `value` is the bound, or None if there is no bound.
+    """An upper bound on a quantity, and its threshold.
 
-    `baseline` is the same quantity for an attacker who sees no answer.
+    `value` is the bound, or None if there is no bound. `baseline` is the quantity for an attacker
+    who sees no answer.
     """
 
     name: str
@@ -129,8 +133,8 @@ class Fact:
 class PrivacyReport:
     """The meaning of a guarantee for one person.
 
-    Odds never rise by more than the factor `never`, which is None if no such factor is known. All
-    facts follow from the pairs (ε, δ) in `known`.
+    The odds of a statement never rise by more than the factor `never`, which is None if no such
+    factor is known. All facts follow from the pairs (ε, δ) in `known`.
     """
 
     protocol: str | None
@@ -158,17 +162,17 @@ class PrivacyReport:
         return all(fact.within for fact in self.facts)
 
     def detection(self, false_alarms: float) -> float:
-        """The largest chance that a test with this chance of a false alarm detects a value."""
+        """The largest chance that a test detects a value, given its chance of a false alarm."""
         least = 1.0
         for epsilon, delta in self.known:
             factor, inverse = math.exp(min(epsilon, _MOST_EXPONENT)), math.exp(-epsilon)
-            missed = inverse * (1 - delta - false_alarms)  # a lower bound
+            missed = inverse * (1 - delta - false_alarms)  # a lower bound on the chance of a miss
             least = min(least, factor * false_alarms + delta, 1 - missed)
         return least
 
     def belief(self, prior: float) -> float:
-        """The largest posterior probability of a statement with this prior probability. With the
-        chance `exception`, the posterior probability may be larger.
+        """The largest posterior probability of a statement with this prior probability. With a
+        chance of at most `exception`, the posterior probability is larger.
         """
         if self.odds.value is None:
             return float(prior > 0)
@@ -176,7 +180,9 @@ class PrivacyReport:
 
     @property
     def points(self) -> dict[str, Points]:
-        """The points of two curves: `detection` by false alarms, and `belief` by the prior."""
+        """The points of two curves: `detection` as a function of the chance of a false alarm, and
+        `belief` as a function of the prior probability.
+        """
         curves = {"detection": self.detection, "belief": self.belief}
         return {name: tuple((at, curve(at)) for at in _CHANCES) for name, curve in curves.items()}
 
@@ -191,7 +197,7 @@ class PrivacyReport:
 
     @property
     def but_for(self) -> str:
-        """The chance that the odds rise further, in words. Empty if the odds never rise further."""
+        """The chance that the odds rise further, in words. It is empty if the chance is 0."""
         left = self.exception.value
         return f"except with a chance of {_one_in(left)}" if left else ""
 
@@ -256,7 +262,7 @@ class PrivacyReport:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The report for JSON."""
+        """The report as a dictionary for JSON."""
         return {
             "protocol": self.protocol,
             "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
@@ -284,7 +290,7 @@ def privacy_report(
     """The meaning of a guarantee for one person, in words and compared with thresholds.
 
     A protocol gives the best bounds, since its whole privacy curve is known. A guarantee or a
-    budget has only one pair (ε, δ). `secret` is the number of values that a secret may have.
+    budget gives only one pair (ε, δ). `secret` is the number of values that a secret may have.
 
         print(privacy_report(protocol("shuffle.zero-exact", Count(), Budget(1, 1e-6), Crowd(1000))))
         privacy_report(Budget(2), thresholds=Thresholds(odds=5)).within
@@ -299,7 +305,8 @@ def privacy_report(
     if isinstance(promise, Guarantee) and not promise.secure:
         raise InvalidParameter(f"a guarantee must hold to be reported, got: {promise.warning}")
     epsilon, delta = _checked(promise)
-    # An exception with a chance of 2δ ≥ 1 says nothing. Then only bounds without exceptions count.
+    # A bound that may fail with a chance of 2δ ≥ 1 says nothing. Then only bounds that never fail
+    # are used.
     chance = 2 * delta if delta < 1 / 2 else 0.0
     known = _points(source, secret, chance) if isinstance(source, Protocol) else {epsilon: delta}
     points = tuple(sorted(known.items()))
@@ -340,8 +347,8 @@ def privacy_report(
 
 
 def _checked(promise: Guarantee | Budget) -> tuple[float, float]:
-    """The ε and δ of a guarantee or budget. They are checked, since a user may write any numbers
-    into a guarantee. ε may be infinite.
+    """The ε and δ of a guarantee or budget, after a check, since a user may write any numbers into
+    a guarantee. ε may be infinite.
     """
     epsilon, delta = promise.epsilon, checks.real("delta", promise.delta)
     epsilon = epsilon if epsilon == math.inf else checks.real("epsilon", epsilon)
@@ -353,8 +360,9 @@ def _checked(promise: Guarantee | Budget) -> tuple[float, float]:
 
 
 def _points(protocol: Protocol, secret: int, chance: float) -> dict[float, float]:
-    """Some pairs (ε, δ) of a protocol. If its curve has few bends, the result includes all pairs
-    that matter. Otherwise it includes pairs that are close to the best ones.
+    """Some pairs (ε, δ) of a protocol: a dictionary that maps ε to δ. If the protocol's curve has
+    few bends, the result includes all pairs that matter. Otherwise it includes pairs that are close
+    to the best ones.
     """
     promise, curve = protocol.guarantee, protocol.curve
     known = {promise.epsilon: promise.delta}
@@ -388,8 +396,8 @@ def _points(protocol: Protocol, secret: int, chance: float) -> dict[float, float
 
 
 def _loss(epsilon: float, delta: float, chance: float) -> float:
-    """The logarithm of a factor. Odds rise by more than this factor with a chance of at most
-    `chance`, or never if δ = 0.
+    """The logarithm of the factor by which odds may rise. Odds rise by more than this factor with a
+    chance of at most `chance`, or never if δ = 0.
     """
     if not delta:
         return epsilon
@@ -428,7 +436,7 @@ def _percent(chance: float) -> str:
 
 
 def _one_in(chance: float) -> str:
-    """A chance in words, rounded up."""
+    """A chance in words, rounded up: a percentage, or "1 in" a number."""
     if chance > 0.1:
         return _percent(chance)
     count = math.floor(min(1 / chance, 1e300) * (1 + _SAME))

@@ -1,9 +1,9 @@
 """Runs a mechanism on both datasets of a pair, in this process or in one process for each side.
 
-Two processes may start with the same state of a mechanism's random generator. That does no harm,
-since the two sides need not be independent: each side has its own bounds, and their error
-probabilities are added. But the runs of one side must be independent. So each side stays in one
-process for all of its runs.
+A side consists of all runs on one of the two datasets. Two processes may start with the same state
+of a mechanism's random generator. This does no harm, because the two sides need not be independent:
+each side has its own confidence bounds, and the error probabilities of both sides are added. But
+the runs of one side must be independent. So all runs of a side are made in the same process.
 """
 
 import multiprocessing
@@ -18,15 +18,15 @@ from headcount.core.errors import HeadcountError, InvalidParameter
 
 # A function of a dataset and a number n. It returns the outputs of n runs.
 Mechanism: TypeAlias = Callable[[Any, int], Outputs]
-# A function of two datasets and a number n. It returns the outputs of n runs on each.
+# A function of two datasets and a number n. It returns the outputs of n runs on each dataset.
 Sampler: TypeAlias = Callable[[Any, Any, int], tuple[Outputs, Outputs]]
 _CAN_FORK = "fork" in multiprocessing.get_all_start_methods()
 
 
 @contextmanager
 def sampler(mechanism: Mechanism, *, parallel: bool) -> Iterator[Sampler]:
-    """A function that runs a mechanism on pairs of datasets. If `parallel`, each side runs in its
-    own process, provided that processes can be forked.
+    """A function that runs a mechanism on both datasets of a pair. If `parallel`, each side runs in
+    its own process, provided that processes can be forked.
     """
     if not parallel or not _CAN_FORK:
         yield lambda one, other, count: (_run(mechanism, one, count), _run(mechanism, other, count))
@@ -42,7 +42,7 @@ def sampler(mechanism: Mechanism, *, parallel: bool) -> Iterator[Sampler]:
 
 
 def apart(work: Callable[[], Any]) -> Any:
-    """The result of a function that may stop its process. The function runs in a process of its
+    """The result of calling `work`, which may stop its process. So `work` runs in a process of its
     own, provided that processes can be forked.
     """
     if not _CAN_FORK:
@@ -62,7 +62,7 @@ class _Apart:
             target=_serve, args=(function, theirs, self._end), daemon=True
         )
         self._process.start()
-        theirs.close()  # otherwise this process could not notice that the other has ended
+        theirs.close()  # otherwise this process would not notice that the other process has ended
 
     def __enter__(self) -> "_Apart":
         return self
@@ -110,13 +110,13 @@ def _run(mechanism: Mechanism, dataset: Any, count: int) -> Outputs:
 
 
 def _serve(function: Callable[..., Any], end: Connection, asking: Connection) -> None:
-    """Call the function for every request, until the process that asks has ended."""
+    """Call the function for every request, until the process that sends the requests has ended."""
     asking.close()  # a forked process has both ends of the pipe, and would wait for itself
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks handles Ctrl-C
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the requesting process handles Ctrl-C
     while True:
         try:
             arguments = end.recv()
-        except EOFError:  # the process that asks has ended
+        except EOFError:  # the requesting process has ended
             return
         try:
             end.send((True, function(*arguments)))

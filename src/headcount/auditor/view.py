@@ -4,8 +4,8 @@ from enum import StrEnum
 
 
 class View(StrEnum):
-    """What an adversary sees. Each of the first three views is named after the trust model whose
-    adversary has this view.
+    """What an adversary sees. Each of the first three views is what the adversary of the trust
+    model with the same name sees.
     """
 
     LOCAL = "local"  # one person's messages

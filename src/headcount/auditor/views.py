@@ -32,12 +32,12 @@ from headcount.road.pieces import collect
 from headcount.road.road import run
 from headcount.road.shuffler import shuffle
 
-_PEOPLE = 1 << 20  # messages of this many people are made at a time
-_KINDS = 1024  # if there are more kinds of messages, the view is the estimate from their tally
+_PEOPLE = 1 << 20  # the messages of about this many people are made at a time
+_KINDS = 1024  # with more kinds of messages, the shuffle view shows only the estimate
 
 
 def checked_view(view: object, target: Any) -> View:
-    """A view by its name. Refuse the view of a shuffler that adds no noise."""
+    """The view with this name. The shuffler view is refused if the shuffler adds no noise."""
     seen = View(checks.choice("view", view, tuple(View)))
     adds = isinstance(target, Protocol) and target.shuffler.adds
     if seen is View.SHUFFLER and not adds:
@@ -48,8 +48,8 @@ def checked_view(view: object, target: Any) -> View:
 
 
 def view_of(protocol: Protocol, view: View, source: Source) -> Mechanism:
-    """A mechanism whose outputs are the view of the protocol. A dataset is one person's value in
-    the local view, and the values of a crowd in the other views.
+    """A mechanism whose outputs are what an adversary with this view sees of the protocol. In the
+    local view, a dataset is one person's value. In the other views, it holds the values of a crowd.
     """
     views = {
         View.LOCAL: _alone,
@@ -65,8 +65,8 @@ def promised(protocol: Protocol, view: View, delta: float | None) -> tuple[float
     this δ. The ε is None if the protocol claims nothing for the view.
 
     If the view shows no more than the view of the protocol's trust model, the claim is the
-    guarantee. Otherwise the claim is the ε of one person's messages alone. Against a shuffler that
-    knows its noise, there is a claim only if the analyzer adds noise to the release.
+    protocol's guarantee. Otherwise the claim is the ε of one person's messages alone. For the
+    shuffler view, there is a claim only if the analyzer adds noise to the release.
     """
     if view is View.SHUFFLER:
         return protocol.guarantee.epsilon if protocol.estimator.adds_noise else None, delta or 0.0
@@ -81,9 +81,9 @@ def promised(protocol: Protocol, view: View, delta: float | None) -> tuple[float
 
 
 def neighbors(protocol: Protocol, view: View) -> list[tuple[Any, Any]]:
-    """Pairs of datasets to try. The datasets of a pair differ in one person's value. The other
-    people all hold the first value, all hold the second value, are split evenly between the two, or
-    all hold a third value.
+    """Pairs of datasets to try. The datasets of a pair differ in one person's value. Either all
+    other people hold the first of these two values, or all hold the second, or they are split
+    evenly between the two, or all hold a third value.
     """
     values = some_values(protocol)
     pairs = list(combinations(values, 2))
@@ -101,16 +101,19 @@ def neighbors(protocol: Protocol, view: View) -> list[tuple[Any, Any]]:
 
 
 def seen_people(protocol: Protocol) -> int:
-    """The number of people who hide each other in the shuffle view. Only honest people do so. If
-    the shuffler adds the noise, honesty does not matter, and all people count.
+    """The number of people whose messages hide each other in the shuffle view. These are the honest
+    people. If the shuffler adds the noise, honesty does not matter, and these are all people.
     """
     return protocol.crowd.users if protocol.shuffler.adds else protocol.crowd.honest
 
 
 def some_values(protocol: Protocol) -> Sequence[Any]:
-    """Some values that people may hold: three buckets, or both ends and the middle of a range."""
+    """Some values that people may hold: up to three listed values, or both ends and the middle of
+    a range.
+    """
     task = protocol.task
-    # Encoded values of a distribution are indices of cells, but people hold values from a range.
+    # A distribution is numbered, but people hold values from its range, not indices of its cells.
+    # For such a task, `task.bounded` is the task itself.
     if task.bounded is None or (task.numbered and task.bounded is not task):
         held: Sequence[Any]
         if task.open_values and task.buckets:
@@ -142,14 +145,14 @@ def _messages(sent: Any) -> Sequence[Any]:
 
 
 def _mixed(rows: NDArray[Any]) -> NDArray[Any]:
-    """The same rows, each in its own random order."""
+    """The rows, with the elements of each row in a random order."""
     keys = SecureSource().integers(rows.size, np.uint64).reshape(rows.shape)
     return np.take_along_axis(rows, np.argsort(keys, axis=1), axis=1)
 
 
 def _alone(protocol: Protocol, value: Any, count: int, source: Source) -> Outputs:
-    """One person's messages. If a message is a record, such as a hash and its value, the tally of
-    the message is appended.
+    """One person's messages in each of `count` runs. If everybody sends one message, and a message
+    has several numbers, the tally of the message is appended.
     """
     sent = protocol.randomize([value] * count, source)
     if protocol.randomizer.fixed_messages == 1:
@@ -165,10 +168,11 @@ def _alone(protocol: Protocol, value: Any, count: int, source: Source) -> Output
 def _shuffled(
     protocol: Protocol, dataset: Sequence[Any], count: int, source: Source
 ) -> NDArray[Any]:
-    """The view of the shuffled messages. If there are few kinds of messages, it is the number of
-    copies of each. Unless everybody sends exactly one message, the estimate is appended, because
-    it may show more than each number alone. If there are many kinds of messages, the view is the
-    estimate.
+    """What the adversary sees of the shuffled messages in each of `count` runs.
+
+    If there are few kinds of messages, this is the number of copies of each kind. Unless everybody
+    sends exactly one message, the estimate is appended, because the estimate may show more than
+    each number of copies alone. If there are many kinds of messages, only the estimate is shown.
     """
     at_once = max(1, _PEOPLE // len(dataset))
     few = math.prod(map(_size, protocol.alphabet.columns)) <= _KINDS
@@ -199,7 +203,9 @@ def _tallied(protocol: Protocol, sent: Messages, runs: int, source: Source) -> N
 
 
 def _estimate(protocol: Protocol, crowd: Batch) -> NDArray[np.float64]:
-    """The estimate before post-processing. `crowd` may differ in size from the protocol's crowd."""
+    """The estimate before post-processing. The size of `crowd` may differ from the size of the
+    protocol's crowd.
+    """
     return np.atleast_1d(protocol.estimator.computed(protocol.tally(crowd), None))
 
 
@@ -209,7 +215,7 @@ def _size(column: range) -> int:
 
 
 def _copies(protocol: Protocol, sent: Messages, runs: int, source: Source) -> NDArray[np.int64]:
-    """How many copies of each message the shuffler passes on, in each run."""
+    """The number of copies of each message that the shuffler passes on, with one row per run."""
     people = sent.users // runs
     shuffler = protocol.shuffler
     sent = shuffler.admitted(sent)
@@ -242,7 +248,8 @@ def _crowds(protocol: Protocol, sent: Messages, runs: int, source: Source) -> It
     for number, (start, stop) in enumerate(pairwise(ends)):
         whose = sent.counts[number * people : (number + 1) * people]
         crowd = Messages(sent.payload[start:stop], people, whose)
-        # A tally does not depend on the order. So unchanged messages need not be shuffled.
+        # A tally does not depend on the order of messages. So messages are only shuffled if the
+        # shuffler also withholds or adds some.
         changed = shuffler.withholds or shuffler.adds
         yield shuffle(crowd, source, protocol) if changed else crowd
 
@@ -250,7 +257,7 @@ def _crowds(protocol: Protocol, sent: Messages, runs: int, source: Source) -> It
 def _published(
     protocol: Protocol, dataset: Sequence[Any], count: int, source: Source
 ) -> NDArray[np.float64]:
-    """The release, and the release without the noise that the shuffler knows."""
+    """The release, and the release minus the shuffler's noise, in each of `count` runs."""
     people, rows = len(dataset), []
     for _ in range(count):
         sent = protocol.randomize(dataset, source)
@@ -273,6 +280,6 @@ def _released(
 
 
 def _told(estimate: Estimate) -> Answer:
-    """The value of an estimate. For quantiles, the shares from which they were read."""
+    """The value of an estimate. For quantiles, this is the shares they were read from."""
     read = isinstance(estimate, QuantilesEstimate)
     return estimate.unbiased_value if read else estimate.value

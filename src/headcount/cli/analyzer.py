@@ -241,7 +241,7 @@ def destroy(
 
 
 def charging(ledger: str | None, dataset: str | None) -> Charges | None:
-    """What charges a ledger, or None if there is no ledger."""
+    """An object that charges surveys to a ledger, or None if there is no ledger."""
     if not ledger:
         if dataset:
             raise InvalidParameter(f"--dataset must come with --ledger, got {dataset!r} alone")

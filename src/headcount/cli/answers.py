@@ -1,4 +1,4 @@
-"""Private answers: what is stated about them, and how they are saved and shown."""
+"""Private answers on the command line: which facts are shown with them, and how they are saved."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AnswerOptions:
-    """What is stated about an estimate, and where it is saved."""
+    """The options for the intervals and comparisons of an estimate, and for its output file."""
 
     confidence: Confidence = 0.95
     sampling: Annotated[
@@ -143,7 +143,7 @@ class Answer:
 
     @property
     def _interval(self) -> dict[str, Any]:
-        """The kind of interval. If shares are shown, `--sampling` is for their intervals."""
+        """The kind of interval. If shares are shown, `--sampling` applies only to the shares."""
         return {
             "confidence": checks.confidence(self.options.confidence),
             "sampling": self.options.sampling and not self.share_options.wanted,
@@ -223,7 +223,7 @@ class Answer:
             yield f"protected: {promise.neighbors}"
 
     def _explanation(self) -> Iterator[str]:
-        """Why the estimate is not in its interval, if it is not."""
+        """An explanation if the estimate is outside its interval, or else nothing."""
         if not isinstance(self.found, Estimate):
             return
         if self.found.value not in self.found.interval(**self._interval):

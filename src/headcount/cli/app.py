@@ -12,7 +12,7 @@ from headcount import __version__
 from headcount.cli.command import Command, Group
 from headcount.cli.grouping import ungrouped
 
-# The commands with their examples. Each is a function of the same name in a file of its own.
+# The commands with their examples. Each command is a function in a file of the same name.
 _COMMANDS: dict[str, tuple[str, ...]] = {
     "plan": (
         "headcount plan histogram --buckets 50 --users 20000 --epsilon 1 --delta 1e-8",
@@ -47,7 +47,6 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     "report": ("headcount report questions.toml town.csv --out report.html",),
     "demo": ("headcount demo --out demo.svg",),
 }
-# Groups of commands.
 _GROUPS = ("survey", "ledger", "shuffler", "analyzer")
 _STATUSES = (
     "Exit status: 0 for success; 1 if an audit refutes a claim, or a report exceeds a "
@@ -61,8 +60,9 @@ _STATUSES = (
 
 @cache
 def app(command: str = "") -> typer.Typer:
-    """The program with this command alone, since loading all commands takes a while. With
-    --version, it has no commands. If there is no such command, the program has all commands.
+    """The program with only the command `command`, since loading all commands takes a while. If
+    `command` is --version, the program has no commands. If `command` is unknown, the program has
+    all commands.
     """
     made = typer.Typer(
         name="headcount",

@@ -23,7 +23,7 @@ _OF_PROTOCOL = (
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How privacy is measured, by running the protocol or function."""
+    """The options for measuring privacy by running the protocol or function."""
 
     dataset: Annotated[
         str | None,
@@ -52,7 +52,7 @@ class RunOptions:
     ] = 0.99
 
     def pairs(self) -> list[tuple[Any, Any]] | None:
-        """The neighboring datasets that were given."""
+        """The pair of neighboring datasets that was given, or None if none was given."""
         if self.dataset is None and self.neighbor is None:
             return None
         if self.dataset is None or self.neighbor is None:
@@ -67,7 +67,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class ListOptions:
-    """How all outcomes are listed."""
+    """The options for an exact audit, which lists all outcomes."""
 
     exact: Annotated[
         bool,
@@ -92,7 +92,7 @@ class ListOptions:
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """How a guarantee is put into words."""
+    """The options for a report, which explains a guarantee in words."""
 
     report: Annotated[
         bool,

@@ -28,7 +28,9 @@ def warn_about_survey(document: Document) -> None:
 
 
 def warn_about_token(path: Path | None, token: str) -> None:
-    """Warn if a shuffler has no token, or more than the token. `path` is the file of the token."""
+    """Warn if a shuffler has no token, or has secrets of the analyzer. `path` is the file of the
+    token.
+    """
     if not token:
         warn("there is no token, so the analyzer will refuse the batch. Give --token-file.")
     for name in (keys.PRIVATE, keys.RESULTS_TOKEN):

@@ -1,8 +1,8 @@
 """Commands that start quickly.
 
 Typer makes a validator for every option, even for options that are left out. It uses pydantic for
-this, which takes 0.1 s. A `Command` or `Group` converts plain values by itself, and leaves the
-others to Typer.
+this, which takes 0.1 s. A `Command` or `Group` converts plain values by itself, and leaves all
+other values to Typer.
 """
 
 import re
@@ -20,14 +20,14 @@ _NUMBERS = {
 
 
 class Command(TyperCommand):
-    """A command of Typer that needs no pydantic for plain values."""
+    """A Typer command that needs no pydantic for plain values."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _quick(super().get_params(ctx))
 
 
 class Group(TyperGroup):
-    """A group of commands of Typer that needs no pydantic for plain values."""
+    """A Typer group of commands that needs no pydantic for plain values."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _quick(super().get_params(ctx))
@@ -40,7 +40,7 @@ def _quick(parameters: list[Any]) -> list[Any]:
 
 
 def _value(parameter: Any, context: Any, given: Any) -> Any:
-    """The value of a parameter for what was given, which is text or a default."""
+    """The value of a parameter. `given` is the text from the command line, or the default."""
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
     value = None
     if given is None and not parameter.required:
@@ -51,7 +51,7 @@ def _value(parameter: Any, context: Any, given: Any) -> Any:
 
 
 def _converted(kind: type[Any], given: Any) -> Any:
-    """What was given, as a value of this kind. It is None if Typer must decide."""
+    """The value of type `kind` for `given`, or None if Typer must convert it."""
     if isinstance(given, kind):
         return given
     if not isinstance(given, str):

@@ -116,7 +116,7 @@ def compare(
 
 
 def _example_settings(task: str, question: TaskOptions) -> Mapping[str, Any]:
-    """The settings of a task for which no option is given: 20 buckets, 10 boxes, or bounds of 0
+    """Settings to use if the options give none for the task: 20 buckets, 10 boxes, or bounds of 0
     and 1.
     """
     settings = task_class(task).example_settings if task in TASKS else {}
@@ -131,7 +131,9 @@ def _show(found: Comparison, saved: Path | None) -> None:
 
 
 def _named(text: str, task: Task) -> list[str]:
-    """Protocols by name, by trust model, or all that answer the task."""
+    """The names of the protocols that the text lists. A trust model stands for its protocols that
+    answer the task, and `all` stands for all protocols that answer the task.
+    """
     names: list[str] = []
     for word in listed(text):
         if word == "all":

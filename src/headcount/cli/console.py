@@ -70,7 +70,7 @@ def console(
         from headcount.collect.server import serve
         from headcount.console.app import ConsoleSettings, console_app
         from headcount.console.surveys import Folder
-    page_file("respond.css")  # without the page for browsers, nobody could answer
+    page_file("respond.css")  # fails if the page for browsers, where people answer, is missing
     given, host = token_in(token_file), host or _HERE[0]
     if host not in _HERE and given is None:
         raise InvalidParameter(
@@ -104,7 +104,7 @@ def console(
 
 @contextmanager
 def console_packages(what: str) -> Iterator[None]:
-    """Name a package that cannot be imported in this block, and how to install it."""
+    """Turn a failed import in this block into an error that says what to install."""
     try:
         yield
     except ImportError as missing:
@@ -114,8 +114,8 @@ def console_packages(what: str) -> Iterator[None]:
 
 
 def shuffler_place(address: str | None, port: int | None) -> tuple[str | None, int | None]:
-    """The address and the port of a shuffler, from the options for them. With an address, the port
-    is known beforehand, since a proxy must know it.
+    """The address and the port of a shuffler, from the command's options. If there is an address,
+    the default port is fixed, since a proxy must know the port.
     """
     if address is None:
         return None, port
@@ -123,7 +123,7 @@ def shuffler_place(address: str | None, port: int | None) -> tuple[str | None, i
 
 
 def _class_page(surveys: "Folder", path: Path) -> str:
-    """Open a survey file in class mode, unless it is open already. The result is its page."""
+    """Open a survey file in class mode, unless it is already open. Returns the path of its page."""
     if path.suffix != ".toml":
         raise InvalidParameter(
             f"--class must be a survey file that ends in .toml, got {path.name!r}"

@@ -113,7 +113,7 @@ def estimate(
     book = None if ledger is None else _opened(ledger)
     checks.confidence(stated.confidence)
     options = calibrated.named()
-    wanted: Task | None = None  # stays None if --bins defines the task
+    wanted: Task | None = None  # stays None if --bins or --period defines the task
     budget: Budget | None = None
     planned: Plan | None = None
     if plan is not None:
@@ -170,7 +170,7 @@ def _opened(place: str) -> "Ledger":
 
 
 def _loaded(path: Path, name: str | None) -> "Plan":
-    """A saved plan. If a name is given, it runs the protocol with this name."""
+    """A saved plan. If `name` is given, the plan runs the protocol with this name."""
     from headcount.planner.plan import Plan
 
     plan = Plan.load(path)
@@ -178,7 +178,7 @@ def _loaded(path: Path, name: str | None) -> "Plan":
 
 
 def _labeled(question: TaskOptions, task: str | None, column: str | None) -> TaskOptions:
-    """The options of a task. Boxes without labels go by the names of their columns."""
+    """The options of a task. Boxes without labels get the names of their columns as labels."""
     if takes(task or "", "labels") and question.labels is None and "," in (column or ""):
         return replace(question, labels=column)
     return question

@@ -31,7 +31,7 @@ _IN_PLAN = (
 
 @dataclass(frozen=True)
 class DataOptions:
-    """Where people's values are, and how they are cleaned."""
+    """The options that say where people's values are, and how the values are cleaned."""
 
     path: Annotated[
         Path | None,
@@ -126,7 +126,9 @@ class DataOptions:
         return self.column if self.table is None else self.table
 
     def labels(self, question: TaskOptions, name: str | None) -> dict[str, list[Any]]:
-        """The labels from the data dictionary that the task with this name needs."""
+        """The labels that the task `name` needs, from the data dictionary. The result is empty if
+        there is no dictionary.
+        """
         if self.table is not None and len(listed(self.table)) != 2:
             raise InvalidParameter(f"--table must be two columns, got {checks.shown(self.table)}")
         if self.dictionary is None:
@@ -191,7 +193,7 @@ class DataOptions:
         return {"missing": self._fill(given, reading), "outside": self.outside, "bins": edges}
 
     def _fill(self, given: Task | None, reading: Reading) -> str | float:
-        """The value of `--missing`: error, drop, a label, a date, or a number."""
+        """The value of `--missing`: error, drop, bucket, a word, a date, or a number."""
         kind = "whole numbers" if given is None else given.value_kind
         ticks = kind == "collections" and isinstance(self._named(given), list)
         words = bool(reading.yes) or not (ticks or kind.endswith("numbers"))

@@ -1,4 +1,4 @@
-"""Entries of a ledger as documents and files."""
+"""Exports the entries of a ledger to a document or a file."""
 
 import csv
 import io

@@ -1,4 +1,5 @@
-"""Groups of options. A command names a dataclass for each group, and every field is an option.
+"""Groups of options. A command has one parameter for each group. The type of the parameter is a
+dataclass, and every field of the dataclass is an option.
 
 Every command also gets the options --quiet and --verbose.
 """
@@ -13,7 +14,7 @@ from headcount.cli.loudness import Quiet, Verbose, loudness
 
 
 def ungrouped(command: Callable[..., None]) -> Callable[..., None]:
-    """The same command with one parameter for each field of its dataclasses, for Typer to read."""
+    """The same command, but with a parameter for each field of its dataclasses, as Typer needs."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     parameters: list[Parameter] = []

@@ -1,4 +1,4 @@
-"""Margins for several shares of dishonest people, side by side."""
+"""Shows the margins of error for several shares of dishonest people, side by side."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How signals to stop, such as Ctrl-C, are handled: they end the process, or they wait."""
+"""Handles signals to stop, such as Ctrl-C. A signal ends the process, or waits for a block."""
 
 import os
 import signal

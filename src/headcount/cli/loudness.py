@@ -1,4 +1,4 @@
-"""How much a command says on standard error. Every command has the options for it."""
+"""The options --quiet and --verbose, which set how much a command prints on standard error."""
 
 import logging
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ Verbose = Annotated[
 
 @contextmanager
 def loudness(*, quiet: bool, verbose: bool) -> Iterator[None]:
-    """Inside this block, the logger `headcount` and the progress bar say as much as wanted."""
+    """Apply --quiet and --verbose to the logger `headcount` and the progress bar in this block."""
     if quiet and verbose:
         raise InvalidParameter("--quiet and --verbose must not come together, got both")
     logger = logging.getLogger("headcount")

@@ -22,7 +22,7 @@ class Needed:
     trust: Trust | None
 
     def deliver(self, users: int | None, epsilon: float | None, *, as_json: bool) -> None:
-        """Search for the number of people or the epsilon, whichever is missing."""
+        """Find and print the number of people or the epsilon, whichever is None."""
         found = self._found(users, epsilon)
         reason = f"there is no protocol for {self.task}"
         if found.refused:
@@ -60,7 +60,7 @@ def deliver_groups(
     *,
     as_json: bool,
 ) -> None:
-    """Search for the number of people that each of two groups needs."""
+    """Find and print the number of people that each of two groups needs."""
     if epsilon is None:
         raise InvalidParameter("--difference must come with --epsilon, got none")
     with progress("searching") as step:

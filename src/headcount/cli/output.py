@@ -65,10 +65,11 @@ def deliver(
     `show` prints the answer on the console. `show` is called with the path to which the answer was
     saved, or with None.
 
-    An answer is printed even if it cannot be saved, and the error is raised afterwards. An answer
-    that can be neither saved nor printed goes to standard error as JSON, if it was to be saved or
-    was paid for. If the reader of a pipe stops early, as `head` does, that is an error only if the
-    answer is lost. A `refusal` that belongs to the answer is raised after the answer is printed.
+    An answer is printed even if it cannot be saved, and the error is raised afterwards. If an
+    answer can be neither saved nor printed, it goes to standard error as JSON, provided that `out`
+    is given or that budget was spent on the answer (`paid`). If the reader of a pipe stops early,
+    as `head` does, that is an error only if the answer is lost. `refusal` is an error that belongs
+    to the answer. It is raised after the answer is printed.
     """
     failure: BaseException | None = refusal
     saved = None

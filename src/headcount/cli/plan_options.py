@@ -23,7 +23,7 @@ _OF_ONE_PLAN = ("--out", "--protocol", "--prices", "--for", *_LIMITS, "--exact")
 
 @dataclass(frozen=True)
 class CrowdOptions:
-    """How many people there are, and how many of them are honest."""
+    """The options for the number of people, and for how many of them are honest."""
 
     users: OptionalUsers = None
     honest: Honest = None
@@ -53,7 +53,7 @@ class CrowdOptions:
 
 @dataclass(frozen=True)
 class MarginOptions:
-    """How large the error of the answer may be."""
+    """The options for the largest error that the answer may have."""
 
     margin: Annotated[
         str | None,
@@ -90,7 +90,7 @@ class MarginOptions:
 
 @dataclass(frozen=True)
 class DifferenceOptions:
-    """Which difference between two groups a test is to find."""
+    """The options for the difference between two groups that a test must find."""
 
     difference: Annotated[
         str | None,
@@ -122,7 +122,7 @@ class DifferenceOptions:
 
 @dataclass(frozen=True)
 class LimitOptions:
-    """The limits on the cost of a protocol, and the purpose of the plan."""
+    """The options for limits on the cost of a protocol, and for the purpose of the plan."""
 
     purpose: Annotated[
         Purpose,
@@ -167,7 +167,7 @@ class LimitOptions:
 
 @dataclass(frozen=True)
 class SavedOptions:
-    """Which plan is saved, and where."""
+    """The options that say which plan is saved, and where."""
 
     name: Annotated[
         str | None,

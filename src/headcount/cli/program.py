@@ -1,4 +1,4 @@
-"""Run one command. Every refusal becomes one line and a documented exit status."""
+"""Runs one command. Every error becomes one line and a documented exit status."""
 
 import io
 import sys
@@ -31,7 +31,7 @@ def run(app: Callable[..., Any]) -> NoReturn:
     """Run a command, report its error if there is one, and exit with a status."""
     from headcount.cli.output import standard_output
 
-    if sys.stdout is None:  # an answer would cost budget and be lost
+    if sys.stdout is None:  # an answer would be lost after its budget was spent
         sys.exit(_explained(UnreadableData("standard output must be open, but it is closed")))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -52,7 +52,7 @@ def run(app: Callable[..., Any]) -> NoReturn:
 def _explained(error: BaseException, *, answered: bool = False) -> int:
     """Report an error in one line, and with --json also in a document. Return the exit status."""
     if isinstance(error, SystemExit):
-        # It is no error if a pipe is closed early, as in `headcount --help | head`.
+        # A pipe that is closed early, as in `headcount --help | head`, is not an error.
         early = isinstance(error.__context__, BrokenPipeError)
         return 0 if early or not isinstance(error.code, int) else error.code
     described = description_of(error, answered=answered)
@@ -67,7 +67,7 @@ def _explained(error: BaseException, *, answered: bool = False) -> int:
 
 
 def _wants_json() -> bool:
-    """Whether --json is on the command line. A refusal may come before the options are parsed."""
+    """Whether --json is on the command line. An error may occur before the options are parsed."""
     return "--json" in sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]
 
 

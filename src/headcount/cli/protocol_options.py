@@ -24,7 +24,7 @@ def complete_protocol(incomplete: str) -> list[str]:
 
 @dataclass(frozen=True)
 class ProtocolOptions:
-    """How a protocol is calibrated."""
+    """The options that say how a protocol is calibrated."""
 
     honest: Honest = None
     calibration: Annotated[
@@ -43,7 +43,7 @@ class ProtocolOptions:
     ] = None
 
     def named(self) -> dict[str, Any]:
-        """The options by name, without those that were left out."""
+        """The protocol's own options by name. Options that were not given are left out."""
         options = options_of(self.option)
         if self.calibration is not None:
             if "calibration" in options:

@@ -12,7 +12,7 @@ from headcount.data.written import TableSettings
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """How files are written, and which words mean yes, no or a missing value."""
+    """The options for how files are written, and for words that mean yes, no or a missing value."""
 
     yes: Annotated[
         str | None,
@@ -58,7 +58,7 @@ class ReadingOptions:
     ] = None
 
     def rules(self, period: str | None) -> Reading:
-        """How columns are read. If there is a period, dates are put into its buckets."""
+        """The rules for reading columns. If there is a period, dates are put into its buckets."""
         return reading(_words(self.yes), _words(self.no), _words(self.na), self.decimal, period)
 
     def arguments(self) -> TableSettings:

@@ -12,7 +12,7 @@ _BAD = HeadcountError.exit_status
 
 @dataclass(frozen=True)
 class ErrorDescription:
-    """What is said about an error: its code, its message and the exit status."""
+    """The code, the message and the exit status of an error. `more` has a hint and other facts."""
 
     code: str
     message: str
@@ -30,7 +30,7 @@ class ErrorDescription:
 
 
 def _printable(text: str) -> str:
-    """The text with control characters escaped. A refusal may quote a file that contains them."""
+    """The text with control characters escaped. A message may quote a file that contains them."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 

@@ -1,4 +1,4 @@
-"""The options for shares among some buckets, which are read from an estimate at no cost."""
+"""The options for shares within a table or among some buckets. Shares cost no further budget."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Within(StrEnum):
-    """In which direction the shares of a table add up."""
+    """Whether the shares of a table add up to 1 in each row or in each column."""
 
     ROWS = "rows"
     COLUMNS = "columns"
@@ -25,7 +25,7 @@ class Within(StrEnum):
 
 @dataclass(frozen=True)
 class ShareOptions:
-    """Which shares are shown besides an estimate."""
+    """The options that say which shares are shown in addition to an estimate."""
 
     within: Annotated[
         Within | None,
@@ -44,7 +44,7 @@ class ShareOptions:
         return self.within is not None or self.among is not None
 
     def check(self, task: Task, group: str | None) -> None:
-        """Refuse what does not go with the task."""
+        """Refuse options that do not fit the task or the groups."""
         for option, given, among, wanted in (
             ("--within", self.within, "cells", "a table"),
             ("--among", self.among, "buckets", "a histogram"),
@@ -68,7 +68,7 @@ class ShareOptions:
         return [] if self.among is None else labels_of("among", self.among)
 
     def of(self, estimate: Estimate, confidence: float, *, sampling: bool) -> "ShareTable | None":
-        """The shares that are wanted, if any."""
+        """The shares that the options ask for, or None if they ask for none."""
         if not self.wanted:
             return None
         from headcount.core.share_tables import ShareTable

@@ -95,8 +95,8 @@ def serve(
 def close(survey: OneSurvey, store: Place = STORE, as_json: AsJson = False) -> None:
     """Close a survey. Its messages are mixed once, and the responses are deleted.
 
-    A shuffler that is serving, or the next one that starts, hands the messages over. Below the
-    least number of people, the survey stays open, and the exit status is 1.
+    A shuffler that is serving, or the next one that starts, hands the messages over. If too few
+    people have answered, the survey stays open, and the exit status is 1.
     """
     made, digest = _found(store, survey)
     batch = made.close(digest)
@@ -225,7 +225,7 @@ def codes(
 
 
 def token_in(path: Path | None) -> str | None:
-    """The token in a file."""
+    """The token in a file, or None if no file is given."""
     if path is None:
         return None
     try:

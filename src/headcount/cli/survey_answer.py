@@ -64,7 +64,9 @@ def _given(texts: list[str]) -> dict[str, str]:
 
 
 def _asked(person: Respondent, answers: dict[str, str]) -> dict[str, Any]:
-    """The answers to the questions of this device. A question without an answer is asked."""
+    """The answers to the survey. If the answer to a question of this device was not given, the
+    person is asked.
+    """
     survey = person.document.questions
     if survey is None:
         raise InvalidParameter("the survey must have questions in words, but this one has none")
@@ -86,7 +88,7 @@ def _asked(person: Respondent, answers: dict[str, str]) -> dict[str, Any]:
 
 
 def _value(question: Question, text: str) -> Any:
-    """The answer that a text stands for. Boxes are separated by commas."""
+    """The answer that a text states. The labels of ticked boxes are separated by commas."""
     if question.boxes:
         return [box.strip() for box in text.split(",") if box.strip()]
     if not question.of_numbers:

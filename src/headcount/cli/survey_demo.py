@@ -50,7 +50,7 @@ def demo(
     page = out.with_suffix(".html")
     check_writable(page)
     if wait:
-        page_file("respond.html")  # without the page for browsers, there is nothing to wait for
+        page_file("respond.html")  # fails if the page for browsers, where people answer, is missing
     with tempfile.TemporaryDirectory() as folder:
         with messages.status("starting the analyzer and the shuffler"):
             place, port = shuffler_place(address, shuffler_port)
@@ -82,7 +82,9 @@ def demo(
 
 
 def _invite(link: str, *, wait: bool, as_json: bool) -> None:
-    """Show the link to the survey. With `as_json`, standard output has nothing but the results."""
+    """Show the link to the survey. With `as_json`, the link is printed on standard error, since
+    only the results may be on standard output.
+    """
     from headcount.console.pages import only_here, qr_text
     from headcount.console.texts import ONLY_HERE
 
@@ -91,7 +93,7 @@ def _invite(link: str, *, wait: bool, as_json: bool) -> None:
     if not wait:
         shown.print("To answer this survey yourself, use --wait.\n", soft_wrap=True)
         return
-    # The colors are given, since a code in the terminal's own colors may be unreadable.
+    # The colors are fixed, since a QR code in the terminal's own colors may be unreadable.
     shown.print(f"\n{qr_text(link)}", style="#ffffff on #000000", soft_wrap=True)
     if only_here(link):
         why = ONLY_HERE.format(command="headcount survey demo", option="--address")

@@ -1,4 +1,4 @@
-"""`headcount survey open`: from a survey file to the document that everybody gets."""
+"""`headcount survey open`: turns a survey file into the document that everybody gets."""
 
 from pathlib import Path
 from typing import Annotated

@@ -37,7 +37,7 @@ Clamp = Annotated[
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """The settings that a task needs besides its name."""
+    """The options for the settings of a task."""
 
     buckets: Annotated[
         str | None,
@@ -113,10 +113,10 @@ class TaskOptions:
         clamp: bool = False,
         others: Mapping[str, Any] = MappingProxyType({}),
     ) -> Task:
-        """The task with this name. `others` are settings that come from elsewhere than options,
-        such as labels from a data dictionary. Without a name, buckets mean a histogram, labels mean
-        boxes, rows or columns mean a table, smoothness means a density, shares mean quantiles, and
-        bounds alone mean the task `mean`.
+        """The task with this name. `others` are settings that do not come from options, such as
+        labels from a data dictionary. Without a name, buckets mean a histogram, labels mean boxes,
+        rows or columns mean a table, smoothness means a density, shares mean quantiles, and bounds
+        alone mean the task `mean`. Without any of them, the task is a count.
         """
         meant = checks.choice("task", name or self._likely(), list(TASKS))
         settings = {**others, **self._settings(clamp)}
@@ -140,7 +140,7 @@ class TaskOptions:
 
     @property
     def asks(self) -> bool:
-        """Whether an option says what the task is about."""
+        """Whether any option describes the task."""
         given = (
             self.buckets, self.labels, self.rows, self.columns, self.low, self.high,
             self.smoothness, self.at, self.cells,
@@ -148,7 +148,7 @@ class TaskOptions:
         return any(one is not None for one in given)
 
     def task_of(self, protocol: str) -> Task:
-        """The task of a protocol: the first of its tasks, unless an option says which one."""
+        """The task for a protocol. If no option describes it, it is the protocol's first task."""
         if not self.asks:
             return self.task(protocol_class(protocol).tasks[0].name)
         return self.task(only_task(protocol))
@@ -198,7 +198,7 @@ class TaskOptions:
 
 
 def takes(task: str, setting: str) -> bool:
-    """Whether there is a task with this name, and it takes this setting."""
+    """Whether `task` is the name of a task that takes this setting."""
     return task in TASKS and setting in _parameters(task)
 
 

@@ -12,8 +12,8 @@ def listed(text: str) -> list[str]:
 
 
 def labels_of(name: str, text: str) -> list[int | str]:
-    """The labels between commas. They become integers if all of them are whole numbers, unless one
-    begins with a zero, such as 01, which only text can hold.
+    """The labels between commas. They become integers if all of them are whole numbers. If one of
+    them has a leading zero, such as 01, all labels stay text.
     """
     labels = [label.strip() for label in text.split(",")]
     whole = all(label.isdecimal() and (label == "0" or label[0] != "0") for label in labels)
@@ -21,7 +21,7 @@ def labels_of(name: str, text: str) -> list[int | str]:
 
 
 def whole_number(name: str, text: str) -> int:
-    """A whole number. Python reads no more than 4,300 digits."""
+    """The whole number in a text. Python refuses a text of more than 4,300 digits."""
     try:
         return int(text)
     except ValueError:
@@ -31,7 +31,7 @@ def whole_number(name: str, text: str) -> int:
 
 
 def number_of(name: str, text: str) -> float:
-    """A whole number, or a real one."""
+    """The number in a text. A whole number becomes an integer."""
     if text.lstrip("+-").isdecimal():
         return whole_number(name, text)
     try:
@@ -43,7 +43,7 @@ def number_of(name: str, text: str) -> float:
 
 
 def bound_of(text: str) -> float | str:
-    """A number, or the text of a date or time."""
+    """The number in a text, or the text itself, which may be a date or time."""
     try:
         return float(text)
     except ValueError:
@@ -51,7 +51,7 @@ def bound_of(text: str) -> float | str:
 
 
 def share(name: str, text: str) -> float:
-    """A share of the whole: 10%, or 0.1."""
+    """The share in a text, which may be written as 10% or 0.1."""
     number = text.strip()
     try:
         return float(number[:-1]) / 100 if number.endswith("%") else float(number)

@@ -1,4 +1,4 @@
-"""Which options were given, and whether they go together."""
+"""Finds which options were given, and checks whether they go together."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from headcount.core.errors import InvalidParameter
 
 
 def given_options(context: typer.Context) -> dict[str, Any]:
-    """The options of the command line and their values, without those that were left out."""
+    """The options that were given on the command line, and their values."""
     return {
         parameter.opts[0]: context.params[parameter.name]
         for parameter in context.command.params
@@ -24,8 +24,8 @@ def check_matters(
 ) -> None:
     """Refuse options that would have no effect.
 
-    A rule has three parts: whether the options matter, the options, and what follows "must" in the
-    refusal.
+    A rule has three parts: whether the options matter, the options, and the words after "must" in
+    the error message.
     """
     for matters, options, how in rules:
         for option in options:
@@ -34,7 +34,7 @@ def check_matters(
 
 
 def _got(value: Any) -> str:
-    """The end of a refusal, with the given value. A switch has no value to show."""
+    """The end of an error message, which shows the given value. A switch has no value to show."""
     if value is True:
         return ""
     return f", got {' '.join(map(str, value if isinstance(value, list) else [value]))}"

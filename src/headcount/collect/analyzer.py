@@ -1,12 +1,13 @@
-"""The analyzer: it opens the batch of each survey, counts, and estimates once.
+"""The analyzer: it opens the batch of each survey, counts its messages, and estimates once.
 
-A batch is stored when it arrives, so that the shuffler may forget it. Then its messages are opened
-and counted. One transaction stores the counts and the results, and deletes the sealed messages. If
-the process is killed before that, nothing was published, and the batch is opened again. If a batch
-comes in files, only its id and its digest are stored, and its messages stay in the files.
+A batch is stored when it arrives, so that the shuffler may delete its copy. Then the analyzer opens
+and counts the messages. One transaction stores the counts and the results, and deletes the sealed
+messages. If the process is killed before this transaction, nothing was published, and the batch is
+opened again. If a batch comes in files, only its id and its digest are stored. Its messages stay in
+the files.
 
 A survey has one batch. The same batch may arrive any number of times. Another batch of the same
-survey is refused: it could hold fresh noise for the same answers.
+survey is refused, because it could hold fresh noise for the same answers.
 """
 
 import json
@@ -38,8 +39,8 @@ from headcount.survey.design import Release
 
 
 class Analyzer:
-    """The analyzer of any number of surveys that were sealed for its key. Without the key, it can
-    only show results.
+    """The analyzer of any number of surveys whose messages are sealed for its key. Without the
+    private key, it can only show results.
 
     `charge` is called with the document and the number of people before a batch is opened. After a
     crash, it is called again for the same survey. `reached` is called with the name of each step
@@ -59,7 +60,7 @@ class Analyzer:
         self.store, self._key, self._processes = store, key, processes
         self._source, self._charge, self._reached = source, charge, reached
         self._documents: dict[str, Document] = {}
-        # An earlier process may have crashed between deleting and scrubbing. So this one scrubs.
+        # An earlier process may have crashed after it deleted rows and before it scrubbed.
         self.has_traces = True
         with store.writing() as run:
             for table in (
@@ -131,8 +132,8 @@ class Analyzer:
             )
 
     def _claimed(self, run: Run, digest: str, name: str, content: str) -> int:
-        """The number of a survey. From now on, its batch is the one with this id and digest. If it
-        already has another batch, this one is refused.
+        """Record that the batch of a survey has this id and this digest, and return the number of
+        the survey. If another batch was recorded before, this one is refused.
         """
         number, known, known_content = self._row(run, digest, "number, batch, batch_digest")
         if known is None:
@@ -149,7 +150,7 @@ class Analyzer:
         return bool(run("SELECT 1 FROM parts WHERE number = ? AND part = 0", number))
 
     def pending(self) -> list[str]:
-        """The surveys whose batch was received, but not counted yet."""
+        """The digests of the surveys whose batch was received, but not counted yet."""
         with self.store.reading() as run:
             return [
                 digest
@@ -160,7 +161,9 @@ class Analyzer:
             ]
 
     def count(self, digest: str) -> None:
-        """Open the batch, count its messages and estimate. The results are stored once."""
+        """Open the batch of a survey, count its messages, and estimate. If the survey already has
+        results, or has no stored batch, nothing happens.
+        """
         document = self.document(digest)
         with self.store.reading() as run:
             number, results = self._row(run, digest, "number, results")
@@ -174,8 +177,9 @@ class Analyzer:
         self._publish(document, batch.people, opened)
 
     def count_files(self, files: BatchFiles, opened: Callable[[Opener], Opened]) -> bool:
-        """Count a batch in files, which `opened` opens. False means that it was counted before. If
-        the files cannot be read, nothing was published, and another batch may come.
+        """Count a batch in files. `opened` is the function that opens them. The result is False if
+        the batch was counted before. If the files cannot be read, nothing is published, and the
+        survey can still get another batch.
         """
         document = self.document(files.survey)
         self._check_shape(document, files.message_bytes, files.people)
@@ -204,7 +208,9 @@ class Analyzer:
         self._reached("opening")
 
     def _publish(self, document: Document, people: int, opened: Opened) -> None:
-        """Estimate, and store the results, unless another process was faster."""
+        """Estimate, and store the results. If another process has stored results before, they
+        stay.
+        """
         self._reached("opened")
         tallies, found = self._results(document, people, opened)
         self._reached("estimated")
@@ -220,7 +226,7 @@ class Analyzer:
         self.scrub()
 
     def scrub(self) -> None:
-        """Remove what deleted rows left behind."""
+        """Remove the traces of deleted rows from the store."""
         self.has_traces = True
         self.store.scrub(("parts",))
         self.has_traces = False
@@ -237,13 +243,13 @@ class Analyzer:
         return self._key
 
     def unfinished(self) -> list[str]:
-        """The surveys that have no results yet."""
+        """The digests of the surveys that have no results yet."""
         with self.store.reading() as run:
             rows = run("SELECT digest FROM analyses WHERE results IS NULL ORDER BY digest")
             return [digest for (digest,) in rows]
 
     def results(self, digest: str) -> dict[str, Any]:
-        """The results of a survey. They are computed once."""
+        """The stored results of a survey."""
         with self.store.reading() as run:
             batch, found = self._row(run, digest, "batch, results")
         if found is None:
@@ -255,7 +261,7 @@ class Analyzer:
     def _results(
         self, document: Document, people: int, opened: Opened
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The tallies and the results, as documents."""
+        """The tallies and the results, as dictionaries for JSON."""
         tallies: dict[str, Any] = {}
         answers: dict[str, Any] = {}
         estimates: dict[str, Estimate] = {}
@@ -302,8 +308,9 @@ def tally_of_people(release: Release, counts: NDArray[np.int64], sent: int, peop
     """The tally of a release with `sent` messages. A person whose messages were refused still
     counts as one of the people, like a dishonest person who sends messages without effect.
 
-    If only some people answer the release, each of them sends one message, so their number is that
-    of the messages. If messages are shares of a secret, the tally is refused if some are missing.
+    If only some people answer the release, each of them sends one message. So the number of
+    messages is the number of these people. If the messages are shares of a secret, the tally is
+    refused when messages are missing.
     """
     protocol = release.protocol
     if release.for_some:

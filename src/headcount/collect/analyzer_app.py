@@ -16,7 +16,7 @@ from headcount.collect.refusals import Malformed
 from headcount.collect.settings import AnalyzerSettings
 
 _BATCH_SECONDS = 600.0  # the deadline for a batch to arrive
-_AGAIN = 5.0  # seconds before another try, if counting fails
+_AGAIN = 5.0  # seconds before the next attempt, if counting fails
 
 
 def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
@@ -28,7 +28,7 @@ def analyzer_app(analyzer: Analyzer, settings: AnalyzerSettings) -> Starlette:
         name = request.path_params["batch"]
         if not re.fullmatch("[0-9a-f]{32}", name):
             raise Malformed("the id of a batch must be 32 hexadecimal digits")
-        # A batch of an unknown survey is not read.
+        # This refuses an unknown survey before the body is read.
         await asyncio.to_thread(analyzer.document, request.path_params["digest"])
         body = await body_of(request, seconds=_BATCH_SECONDS, most=settings.largest_batch)
         batch = await asyncio.to_thread(SealedBatch.from_bytes, body)

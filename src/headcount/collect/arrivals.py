@@ -1,4 +1,4 @@
-"""Responses on their way into the shuffler's store. One transaction writes a group of them."""
+"""Responses on their way into the shuffler's store. One transaction stores a group of responses."""
 
 import hashlib
 from collections import Counter
@@ -9,11 +9,11 @@ from headcount.collect.inbox import PLACE_BITS, Inbox
 from headcount.collect.store import Run, Store
 
 State: TypeAlias = Literal["open", "closed", "forwarded", "destroyed"]
-_ROW = 500  # the most bytes of a response in one row, unless one message has more
+_ROW = 500  # a row has at most this many bytes of a response, unless one message has more
 
 
 class Round(NamedTuple):
-    """One row of the table `rounds`, which has a row for each survey."""
+    """One row of the table `rounds`, which has a row with the state of each survey."""
 
     number: int
     hash_key: bytes
@@ -25,7 +25,7 @@ class Round(NamedTuple):
 
 
 class Arrivals:
-    """Responses that are stored in one transaction. Each survey is looked up and updated once."""
+    """The responses that one transaction stores. Each survey is looked up and updated once."""
 
     def __init__(self, store: Store, run: Run) -> None:
         self._store, self.run = store, run
@@ -34,7 +34,7 @@ class Arrivals:
         self._stored: Counter[int] = Counter()
 
     def inbox(self, number: int, document: Document) -> Inbox:
-        """The responses to survey `number`."""
+        """The inbox with the responses to survey `number`."""
         if number not in self._inboxes:
             self._inboxes[number] = self._store.inbox(self.run, number, row_bytes(document))
         return self._inboxes[number]
@@ -46,7 +46,7 @@ class Arrivals:
         self._stored[number] += 1
 
     def write(self) -> None:
-        """Write all rows and the numbers of responses."""
+        """Write all rows, and update the number of responses of each survey."""
         for number, stored in self._stored.items():
             self._inboxes[number].write()
             self.run("UPDATE rounds SET responses = responses + ? WHERE number = ?",
@@ -54,14 +54,14 @@ class Arrivals:
 
 
 def row_bytes(document: Document) -> int:
-    """How many bytes of a response are stored in one row: some whole messages."""
+    """The number of bytes of a response that are stored in one row. A row has whole messages."""
     size = document.envelope.size
     return min(max(1, _ROW // size) * size, document.response_bytes)
 
 
 def places_of(key: bytes, body: bytes, chunk: int, attempt: int) -> list[tuple[int, bytes]]:
-    """The rows of a response. Their places are keyed hashes, which show neither when a response
-    came nor which rows belong together.
+    """The rows of a response, each with its place. A place is a keyed hash, so it shows neither
+    when the response came nor which rows belong together. Each `attempt` gives other places.
     """
     own = hashlib.blake2b(body, key=key, digest_size=32).digest() + attempt.to_bytes(4, "big")
     return [

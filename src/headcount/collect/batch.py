@@ -1,11 +1,11 @@
-"""A batch: all sealed messages of a survey in random order, as the shuffler hands them over.
+"""A batch: all sealed messages of a survey in random order, as the analyzer gets them.
 
     bytes 0–3     "HCB1"
     bytes 4–11    the number of people, big-endian
     bytes 12–15   the size of one sealed message, big-endian
     then          the sealed messages, one after another
 
-The number of people is public. Nothing else about them is in a batch.
+The number of people is public. A batch holds nothing else about the people.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _PART = 2**20  # bytes of a batch in one row of a database
 
 @dataclass(frozen=True)
 class SealedBatch:
-    """The sealed messages of `people` people and of the shuffler, each of `size` bytes."""
+    """The sealed messages of `people` people and of the shuffler. Each message has `size` bytes."""
 
     people: int
     size: int
@@ -57,7 +57,9 @@ class SealedBatch:
         return cls(people, size, data[_HEAD:])
 
     def rows(self, number: int) -> list[tuple[int, int, bytes]]:
-        """The batch as rows of a database: this number, the number of the part, and its bytes."""
+        """The batch as rows of a database. Each row has the `number` of the survey, the number of a
+        part of the batch, and the bytes of this part.
+        """
         starts = range(0, len(self.data), _PART)
         return [
             (number, part, self.data[start : start + _PART]) for part, start in enumerate(starts)
@@ -65,7 +67,9 @@ class SealedBatch:
 
     @classmethod
     def from_parts(cls, parts: Sequence[tuple[Any, ...]]) -> "SealedBatch":
-        """The batch whose parts are in these rows of one column, in their order."""
+        """The batch whose parts are in these rows, in order. Each row has one column, the bytes of
+        a part.
+        """
         return cls.from_bytes(b"".join(bytes(body) for (body,) in parts))
 
 
@@ -75,8 +79,8 @@ def head(people: int, size: int) -> bytes:
 
 
 def first_copies(chunks: Iterable[bytes], size: int) -> NDArray[np.bool_]:
-    """Whether each message is the first one with its bytes. A message must not count twice because
-    somebody else sent a copy of the sealed bytes.
+    """Whether each message is the first message with its bytes. Later messages are copies. If
+    somebody else sends a copy of a sealed message, the message must not count twice.
     """
     prints = bytearray()
     for chunk in chunks:

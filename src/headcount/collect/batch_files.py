@@ -1,13 +1,14 @@
 """A batch as Parquet files, for batches that are too large for one request or one machine.
 
-A folder holds files with one column, `sealed`: one sealed message in each row, in the random order
-of the batch. The file `batch.json` is written last. It has the id of the batch, the number of
-people, and the SHA-256 of each file and of the whole batch. A folder without it is not complete.
+A folder holds Parquet files with one column, `sealed`. Each row has one sealed message. The rows
+are in the random order of the batch. The file `batch.json` is written last. It has the id of the
+batch, the number of people, and the SHA-256 of each file and of the whole batch. A folder without
+`batch.json` is not complete.
 
-The folder may lie anywhere, so the shuffler also writes an authentication code: the HMAC-SHA256 of
-everything else in `batch.json`. Its key is the token that the shuffler and the analyzer share.
-Whoever does not have the token cannot make a batch. The files need no codes of their own, because
-`batch.json` has their digests.
+The folder may lie anywhere, so the shuffler also writes an authentication code to `batch.json`. The
+code is the HMAC-SHA256 of everything else in this file. Its key is the token that the shuffler and
+the analyzer share. Whoever does not have the token cannot make a batch. The Parquet files need no
+codes of their own, because `batch.json` has their digests.
 """
 
 import hashlib
@@ -54,7 +55,9 @@ class BatchFile:
         _check_digest(self.sha256)
 
     def sealed(self, data: bytes, size: int) -> bytes:
-        """The messages in the bytes of this file, one after another. Other bytes are refused."""
+        """The messages in this file, one after another. `data` has the bytes of the file. They are
+        refused if they do not have the digest of the file.
+        """
         if _digest(data) != self.sha256:
             raise UnreadableData(f"{self.name} must have the SHA-256 that {MANIFEST} states")
         messages = _sealed(data, size)
@@ -65,8 +68,9 @@ class BatchFile:
 
 @dataclass(frozen=True)
 class BatchFiles:
-    """A batch in a folder. `sha256` is the digest of the same batch as a `SealedBatch`. `code` is
-    the authentication code. It is checked when a batch is read.
+    """A batch in a folder. `batch` is the id of the batch, and `sha256` is the digest that the same
+    batch has as a `SealedBatch`. `code` is the authentication code, which is checked when the batch
+    is read.
     """
 
     folder: str  # a path, or any address that Spark can read
@@ -97,7 +101,7 @@ class BatchFiles:
     def write(
         cls, folder: Path, survey: str, name: str, batch: SealedBatch, token: str
     ) -> "BatchFiles":
-        """Write a batch. Writing the same batch again gives the same files."""
+        """Write a batch with the id `name`. Writing the same batch again gives the same files."""
         check_secret(token)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         step, files = max(1, min(_FILE, _FILE_BYTES // batch.size)) * batch.size, []
@@ -176,7 +180,7 @@ class BatchFiles:
             yield one.sealed(data, self.message_bytes)
 
     def _checked_chunks(self) -> Iterator[bytes]:
-        """The messages of each file. In the end, the digest of the whole batch is checked."""
+        """The messages of each file. At the end, the digest of the whole batch is checked."""
         whole = hashlib.sha256(head(self.people, self.message_bytes))
         for chunk in self.chunks():
             whole.update(chunk)
@@ -185,8 +189,8 @@ class BatchFiles:
             raise UnreadableData(f"the whole batch must have the SHA-256 that {MANIFEST} states")
 
     def opened(self, opener: Opener, processes: int) -> Opened:
-        """Open and count all messages on this machine. Only some of them are in memory at a
-        time. Each of the others takes 16 bytes of memory.
+        """Open and count all messages on this machine. Only a few files are in memory at a time. In
+        addition, a fingerprint of 16 bytes is kept in memory for each message.
         """
         first = first_copies(self._checked_chunks(), self.message_bytes)
         parts = kept_parts(self.chunks(), self.message_bytes, first)
@@ -194,7 +198,7 @@ class BatchFiles:
 
 
 def check_secret(token: str) -> None:
-    """Refuse to read or write files without the token that authenticates them."""
+    """Refuse an empty token, because the token authenticates the files of a batch."""
     if not token:
         raise InvalidParameter(
             "a token must authenticate the files of a batch, got none", hint="give --token-file"
@@ -222,14 +226,14 @@ def _pyarrow() -> tuple[Any, Any]:
 
 
 def column_of(messages: bytes, size: int) -> Any:
-    """An Arrow column with a message of this size in each row."""
+    """An Arrow column with one message of `size` bytes in each row."""
     pyarrow, _ = _pyarrow()
     buffers = [None, pyarrow.py_buffer(messages)]
     return pyarrow.Array.from_buffers(pyarrow.binary(size), len(messages) // size, buffers)
 
 
 def _parquet(messages: bytes, size: int) -> bytes:
-    """A Parquet file with the messages, and with no other facts about them."""
+    """The bytes of a Parquet file with these messages, and without statistics about them."""
     pyarrow, parquet = _pyarrow()
     table = pyarrow.Table.from_arrays([column_of(messages, size)], [COLUMN])
     out = BytesIO()

@@ -1,8 +1,8 @@
-"""Charging a ledger for a survey: once, before its batch is opened.
+"""Charging a survey to a ledger: once, before its batch is opened.
 
-The ledger names a charge by the survey's digest. If an analyzer is killed after the
-charge, it asks for the same charge again, and the ledger does not charge it twice. Another survey
-of the same people has another digest, and is charged separately.
+The name of a charge holds the survey's digest. If an analyzer is killed after the charge, it later
+asks for the same charge again, and the ledger does not charge it twice. Another survey of the same
+people has another digest, and is charged separately.
 """
 
 from dataclasses import dataclass, replace
@@ -15,13 +15,15 @@ from headcount.survey.run import of_one_wave
 
 @dataclass(frozen=True)
 class Charges:
-    """A ledger, and its dataset to which surveys are charged. None means its only dataset."""
+    """Charges surveys to one dataset of a ledger. If `dataset` is None, it is the only dataset of
+    the ledger.
+    """
 
     ledger: Ledger
     dataset: str | None = None
 
     def __call__(self, document: Document, people: int) -> None:
-        """Charge a survey. If it does not fit within the limit, `BudgetExhausted` is raised."""
+        """Charge a survey. If the charge would exceed the limit, `BudgetExhausted` is raised."""
         promise, curve = spent(document)
         names = dict.fromkeys(release.protocol.name for release in document.releases)
         self.ledger.charge(
@@ -37,7 +39,9 @@ class Charges:
 
 
 def spent(document: Document) -> tuple[Guarantee, PrivacyCurve]:
-    """What the responses to a survey spend, or those of one wave if there are several waves."""
+    """The guarantee and the privacy curve that the responses to a survey spend. If there are
+    several waves, the result is for one wave.
+    """
     promise, curve = of_one_wave(document.design)
     redrawn = document.design.redrawn  # for all waves, so it is an upper bound for one wave
     if not redrawn:

@@ -4,8 +4,8 @@ A device randomizes once, seals once, and stores the sealed bytes before it send
 fails, the same bytes are sent again. Randomizing again would reveal more about the answer than the
 survey promises.
 
-In local trust, a device answers only some of the questions. It draws them once, before anybody
-answers, and stores what it has drawn.
+In local trust, a device answers only some of the questions. It draws them at random, once, before
+the person answers, and stores which questions it has drawn.
 """
 
 import json
@@ -37,11 +37,12 @@ _MOST_RESULTS = 2**28  # bytes of results that are read
 
 
 class Respondent:
-    """One person's way to answer a survey.
+    """Answers a survey for one person.
 
-    The `folder` keeps what was sealed and whether it was accepted. It does not hold the answers. A
-    person who has answered cannot answer again from the same folder. The times of the file and of
-    the folder are set to 1970. A file system may keep further times that no program can set.
+    The `folder` keeps the sealed response, and whether the shuffler accepted it. It does not hold
+    the answers. A person who has answered cannot answer again from the same folder. The times of
+    the file and of the folder are set to 1970. A file system may keep further times that no program
+    can set.
     """
 
     def __init__(self, document: Document | Path | str, folder: Path | str) -> None:
@@ -51,7 +52,7 @@ class Respondent:
 
     @property
     def answered(self) -> bool:
-        """Whether answers were sealed."""
+        """Whether this device has sealed answers."""
         return self._path.exists()
 
     @property
@@ -65,8 +66,8 @@ class Respondent:
         return bytes.fromhex(self._state()["sealed"])
 
     def questions(self) -> tuple[str, ...]:
-        """The ids of the questions that this device answers. If they have to be drawn, they are
-        drawn by the first call.
+        """The ids of the questions that this device answers. If they have to be drawn, the first
+        call draws them.
         """
         return self._selected(SecureSource()).questions(self.document.design)
 
@@ -84,7 +85,9 @@ class Respondent:
             raise _second_answer()
 
     def _selected(self, source: Source) -> Selection:
-        """What this device answers. In local trust, it is drawn once and stored."""
+        """The selection of questions that this device answers. In local trust, the selection is
+        drawn once and stored.
+        """
         if self.answered:
             raise _second_answer()
         drawn = Selection.drawn(self.document.design, source)
@@ -103,7 +106,9 @@ class Respondent:
             ) from None
 
     def _keep_first(self, path: Path, text: str) -> bool:
-        """Store a text, and return True, unless another process was faster."""
+        """Store a text, and return True. If another process has already stored one, return False
+        and leave it as it is.
+        """
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = path.with_suffix(f".{secrets.token_hex(8)}")
         write_file(draft, text)
@@ -147,7 +152,7 @@ class Respondent:
         raise failure
 
     def _forget_times(self) -> None:
-        """Set the times of the file and of its folder to a constant, where this is possible."""
+        """Set the times of the files and of their folder to a constant, where this is possible."""
         for path in (self._path, self._drawn, self._path.parent):
             with suppress(OSError):
                 os.utime(path, (0, 0))
@@ -181,7 +186,9 @@ def response(
     source: Source,
     selection: Selection | None = None,
 ) -> bytes:
-    """One person's sealed response: the same number of messages for everybody, in random order."""
+    """One person's sealed response. Its messages are in random order. Everybody sends the same
+    number of messages.
+    """
     envelope, key, design = document.envelope, document.key.key, document.design
     chosen = Selection.drawn(design, source) if selection is None else selection
     encoded = document.encoded(answers, chosen.questions(design))
@@ -190,8 +197,8 @@ def response(
 
 
 def opened(place: Path | str) -> Document:
-    """The document in a file, or at https://…/surveys/{digest}. A document from the network must
-    have the digest that is in its address.
+    """The document in a file, or at an address https://…/surveys/{digest}. A document from the
+    network must have the digest that is in its address.
     """
     text = str(place)
     if not text.startswith(("http://", "https://")):
@@ -234,8 +241,9 @@ class _Reply(NamedTuple):
 def _request(
     method: str, url: str, body: bytes, headers: dict[str, str], asked: str, *, most: int = 2**16
 ) -> _Reply:
-    """The reply to a request that succeeded. A reply of more than `most` bytes is refused before it
-    is read to its end.
+    """Send a request, and return the reply. If the request fails, its refusal is raised. `asked`
+    names the service in errors. A reply of more than `most` bytes is not read to its end, and
+    counts as a failure.
     """
     client = _client()
     if body:
@@ -255,7 +263,7 @@ def _request(
 
 
 def _refusal(status: int, body: bytes) -> Refused:
-    """The refusal in a reply. It is `Unavailable` if the same request may succeed later."""
+    """The refusal that a reply states. It is `Unavailable` if a later request may succeed."""
     try:
         error = json.loads(body)["error"]
         code, message, hint = (str(error[name]) for name in ("code", "message", "hint"))

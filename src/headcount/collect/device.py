@@ -1,7 +1,8 @@
-"""What a person's device needs to know about a release, as data.
+"""The data that a person's device needs for a release.
 
-A client in another language reads these data from the document, and draws exactly the messages that
-this library would draw from the same random bits. Whoever checks a document computes the data anew.
+A client in another language reads these data from the document. From the same random bits, it draws
+exactly the messages that this library would draw. Whoever checks a document computes the data
+again.
 """
 
 from collections.abc import Mapping
@@ -11,8 +12,9 @@ from headcount.core.protocol import Protocol
 
 
 def device_data(made: Protocol) -> Mapping[str, Any] | None:
-    """The instructions for the randomizer of a protocol. `bytes` is the size of each integer of a
-    message. None if only this library can run the randomizer.
+    """The instructions with which a device runs the randomizer of a protocol. The entry `bytes` is
+    the size of each integer of a message. The result is None if only this library can run the
+    randomizer.
     """
     instructions = made.randomizer.instructions
     if instructions is None:

@@ -1,12 +1,13 @@
 """The survey document: everything that respondents, the shuffler and the analyzer must agree on.
 
-A document is canonical JSON: sorted keys, no spaces, UTF-8. Its SHA-256 is the survey's name. The
-document holds the calibrated protocol of each release, the joint guarantee, the analyzer's public
-key, and how responses are formed. Whoever receives a document calibrates the protocols anew. A
-document that claims more privacy than its parameters give is refused.
+A document is canonical JSON: sorted keys, no spaces, UTF-8. Its SHA-256 is the name of the survey.
+A release is one run of a protocol, which answers one or more questions. The document holds the
+calibrated protocol of each release, the joint guarantee, the analyzer's public key, and the form of
+a response. Whoever receives a document calibrates the protocols again. A document that claims more
+privacy than its parameters give is refused.
 
-If the same people are asked several times, each wave has a document of its own, with its number.
-The guarantee is for all waves together.
+If the same people are asked several times, each time is a wave. Each wave has a document of its
+own, which holds the number of the wave. The guarantee is for all waves together.
 """
 
 import hashlib
@@ -55,7 +56,7 @@ from headcount.survey.survey import Survey
 VERSION = 1
 MOST_BYTES = 2**20  # the largest document that is read
 MOST_RELEASES = 1000
-MOST_MESSAGES = 10_000  # of one person, in all releases together
+MOST_MESSAGES = 10_000  # the most messages from one person, in all releases together
 Admission: TypeAlias = Literal["open", "codes"]
 
 
@@ -84,7 +85,8 @@ class Addresses:
 @dataclass(frozen=True)
 class Document:
     """A survey that is ready to be collected. `survey` is the survey file as data: the title, the
-    words of the questions, and whatever else clients show. This is wave number `wave` of `waves`.
+    texts of the questions, and whatever else clients show. The document is for wave number `wave`
+    of `waves`.
     """
 
     survey: Mapping[str, Any]
@@ -130,9 +132,10 @@ class Document:
             )
 
     def _check_questions(self) -> None:
-        """Refuse releases that do not answer the questions that people read.
+        """Refuse releases whose tasks differ from those of the questions that people read.
 
-        Otherwise, an answer could become a message that the noise of its release does not hide.
+        With another task, an answer could become a message that the noise of its release does not
+        hide.
         """
         for release in self.releases:
             if not answers_its_questions(release):
@@ -213,16 +216,16 @@ class Document:
 
     @cached_property
     def questions(self) -> Survey | None:
-        """The survey with the words of its questions, or None if the document has no questions."""
+        """The survey with the texts of its questions, or None if the document has no texts."""
         return survey_from(self.survey) if "question" in self.survey else None
 
     def encoded(
         self, answers: Mapping[str, Any], asked: Collection[str] | None = None
     ) -> dict[str, NDArray[Any]]:
-        """One person's answers as the protocols take them, by the ids of questions.
+        """One person's answers in the encoding that the protocols take, by the ids of questions.
 
-        The questions `asked` must be answered, or all of them by default. Errors do not repeat an
-        answer, since errors may end up in logs.
+        The questions in `asked` must be answered. By default, all questions must be answered. Error
+        messages do not repeat an answer, since they may end up in logs.
         """
         tasks = {ask.id: ask.task for ask in self.design.asked}
         if unknown := sorted(set(answers) - set(tasks)):
@@ -247,7 +250,7 @@ class Document:
 
     @property
     def trust(self) -> Trust:
-        """Whom the respondents have to trust."""
+        """The trust model, which all releases share."""
         return self.releases[0].protocol.trust
 
     @property
@@ -257,7 +260,7 @@ class Document:
 
     @cached_property
     def tables(self) -> dict[str, AskedTable]:
-        """The tables of two questions, by their ids."""
+        """The two-way tables of questions, by the ids of the tables."""
         pairs = () if self.questions is None else self.questions.tables
         asks = {ask.id: ask for ask in self.asks}
         found = [AskedTable(asks[rows], asks[columns]) for rows, columns in pairs]
@@ -265,8 +268,8 @@ class Document:
 
     @cached_property
     def design(self) -> Design:
-        """The releases with everything that follows from them: guarantee, bundle sizes, and how
-        many releases each person answers.
+        """The releases with everything that follows from them: the guarantee, the number of
+        messages for each release, and the number of releases that each person answers.
         """
         honest = max(release.protocol.crowd.honest for release in self.releases)
         crowd = Crowd(self.least_people, honest)
@@ -284,13 +287,13 @@ class Document:
 
     @property
     def content_bytes(self) -> int:
-        """The size of the content of every message."""
+        """The size of the content of every message, in bytes."""
         sizes = (sealed_size(release.protocol.alphabet) for release in self.releases)
         return max(sizes) - OVERHEAD
 
     @property
     def response_bytes(self) -> int:
-        """The size of every response."""
+        """The size of every response, in bytes."""
         return self.messages * self.envelope.size
 
     @property
@@ -354,7 +357,7 @@ class Document:
         return str(self.survey.get("title", ""))
 
     def save(self, path: Path) -> None:
-        """Write a file that `load` reads. Its bytes are exactly the document's."""
+        """Write the bytes of the document to a file."""
         write_file(path, self.data)
 
     @classmethod
@@ -371,7 +374,9 @@ class Document:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Document":
-        """The document in these bytes, checked. All protocols are calibrated anew."""
+        """The document in these bytes. All protocols are calibrated again. A document is refused if
+        any of its values differs from what is computed.
+        """
         if len(data) > MOST_BYTES:
             raise UnreadableData(f"a survey document must have at most {MOST_BYTES:,} bytes")
         try:
@@ -393,7 +398,7 @@ class Document:
                 found["wave"],
             )
             _check_claim(found["guarantee"], made.guarantee)
-            # A document may claim less privacy than its parameters give.
+            # The guarantee may differ, since a document may claim less than its parameters give.
             same = canonical({**plain(made.to_dict()), "guarantee": found["guarantee"]}) == data
         except HeadcountError as error:
             raise UnreadableData(f"a survey document must be valid: {error}") from None
@@ -427,7 +432,9 @@ def canonical(document: Mapping[str, Any]) -> bytes:
 
 
 def _check_claim(claimed: Mapping[str, Any], computed: Guarantee) -> None:
-    """Refuse a guarantee that is stronger than the computed one, or differs in its words."""
+    """Refuse a guarantee that is stronger than the computed one, or differs from it in anything
+    but ε, δ and whether they are exact.
+    """
     exact = computed.exact
     for name, least in (("epsilon", computed.epsilon), ("delta", computed.delta)):
         if checks.real(name, claimed[name]) < least:
@@ -448,7 +455,7 @@ def _check_claim(claimed: Mapping[str, Any], computed: Guarantee) -> None:
 
 
 def _host(url: str) -> str:
-    """The host of an address. All names of this machine's own network are one host."""
+    """The host name in an address. All loopback addresses and names count as "localhost"."""
     name = url
     with suppress(ValueError):
         name = (urlsplit(url).hostname or url).rstrip(".")

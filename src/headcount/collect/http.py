@@ -1,4 +1,6 @@
-"""What both services share: bodies with a deadline, tokens, one shape of errors, logs without
+"""What the shuffler's and the analyzer's HTTP services share.
+
+Bodies have a deadline, requests carry tokens, all errors have one JSON shape, and logs hold no
 addresses.
 """
 
@@ -50,9 +52,9 @@ def application(
 ) -> Starlette:
     """An application whose errors all have one shape.
 
-    It serves `routes` and the documents of surveys, and says whether the service runs. The service
-    is ready if `ready` returns without an error. `work` runs in the background until the service
-    stops.
+    It serves `routes`, the documents of surveys, the state of the service and its metrics.
+    `document` finds the document with a digest. The service is ready if `ready` returns without an
+    error. `work` runs in the background until the service stops.
     """
 
     async def shown_document(request: Request) -> Response:
@@ -140,8 +142,8 @@ def _packed(data: bytes) -> bytes:
 
 
 async def body_of(request: Request, *, seconds: float, exact: int = 0, most: int = 0) -> bytes:
-    """The body of a request, which must be complete within a number of seconds. Its length must be
-    stated. The length must be `exact`, or at most `most` if `exact` is 0.
+    """The body of a request. It must arrive within `seconds` seconds, and the request must state
+    its length. The length must be `exact`, or at most `most` if `exact` is 0.
     """
     length = request.headers.get("content-length")
     if length is None or not length.isdecimal():
@@ -164,14 +166,14 @@ async def body_of(request: Request, *, seconds: float, exact: int = 0, most: int
 
 
 def check_token(request: Request, token: str) -> None:
-    """Refuse a request that does not carry the token."""
+    """Refuse a request that does not carry this token. An empty token refuses every request."""
     given = request.headers.get("authorization", "")
     if not token or not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
         raise Unauthorized("this request needs the token of the operator")
 
 
 def code_of(request: Request) -> str | None:
-    """The invitation code of a request: `Authorization: Code …`."""
+    """The invitation code in the header `Authorization: Code …`, or None if there is none."""
     given: str = request.headers.get("authorization", "")
     kind, _, code = given.partition(" ")
     return code if kind.lower() == "code" and code else None
@@ -180,8 +182,9 @@ def code_of(request: Request) -> str | None:
 class RateLimit:
     """A limit on requests from one part of the network: a /24 of IPv4, or a /56 of IPv6.
 
-    The limit lives in memory only. Addresses are replaced by salted hashes, and the salt is
-    forgotten when the process ends.
+    `rate` requests per minute are allowed on average, and `burst` requests at once. The counts are
+    kept in memory only. Addresses are replaced by salted hashes, and the salt is lost when the
+    process ends.
     """
 
     def __init__(self, rate: float, burst: int, clock: Clock) -> None:
@@ -196,7 +199,7 @@ class RateLimit:
         left = min(self._burst, left + (now - since) * self._each)
         if left < 1:
             raise TooMany("too many responses came from your part of the network")
-        if len(self._left) > 100_000:  # parts whose limit has recovered need no memory
+        if len(self._left) > 100_000:  # forget the parts that may send a whole burst again
             self._left = {
                 one: (rest, at)
                 for one, (rest, at) in self._left.items()
@@ -214,14 +217,16 @@ class RateLimit:
 
 
 def log(event: str, **facts: Any) -> None:
-    """Write one line of JSON about the operation of the service. Nothing about a single response
-    is ever logged.
+    """Log one line of JSON about the operation of the service. Callers never log anything about a
+    single response.
     """
     logger.info(json.dumps({"event": event, **facts}))
 
 
 class WithTraces(Protocol):
-    """A shuffler or an analyzer, whose store may have traces of deleted rows."""
+    """A shuffler or an analyzer. `has_traces` says whether its store may hold traces of deleted
+    rows, which `scrub` removes.
+    """
 
     has_traces: bool
 
@@ -229,8 +234,8 @@ class WithTraces(Protocol):
 
 
 class Attempts:
-    """Steps that a service takes for each of its surveys. A failure for one survey does not hold up
-    other surveys. Failures are logged and counted, and do not end the service.
+    """Runs steps of a service for each of its surveys. A step that fails for one survey does not
+    hold up the other surveys. Failures are logged and counted, and do not end the service.
     """
 
     def __init__(self) -> None:
@@ -239,8 +244,8 @@ class Attempts:
     def for_each(
         self, event: str, surveys: Callable[[], list[str]], step: Callable[[str], None]
     ) -> bool:
-        """Take a step for each of the surveys, and return whether everything succeeded. Failures
-        are logged under the name `event`.
+        """Run a step for each survey that `surveys` lists, and return whether everything succeeded.
+        Failures are logged under the name `event`.
         """
         found: list[str] = []
         done = [self.succeeds(event, lambda: found.extend(surveys()))]
@@ -248,7 +253,7 @@ class Attempts:
         return all(done)
 
     def succeeds(self, event: str, step: Callable[[], None], survey: str = "") -> bool:
-        """Take one step, and return whether it succeeded."""
+        """Run one step, and return whether it succeeded."""
         try:
             step()
         except HeadcountError as error:
@@ -261,23 +266,23 @@ class Attempts:
         return False
 
     def scrub(self, role: WithTraces) -> bool:
-        """Remove the traces of deleted rows if there are any, and return whether none are left."""
+        """Remove the traces of deleted rows from the store, and return whether none are left."""
         return not role.has_traces or self.succeeds("not scrubbed", role.scrub)
 
     @property
     def metric(self) -> str:
-        """How often steps have failed for each survey since the service started."""
+        """The metric that counts the failures of each survey since the service started."""
         return metric("headcount_failures_total", "counter", self._failures)
 
 
 def metric(name: str, kind: str, values: Mapping[str, int]) -> str:
-    """A metric as Prometheus reads it, with a value for each survey."""
+    """A metric in the text format of Prometheus, with a value for each survey."""
     lines = [f'{name}{{survey="{survey}"}} {int(value)}\n' for survey, value in values.items()]
     return f"# TYPE {name} {kind}\n{''.join(lines)}"
 
 
 def log_to_standard_error() -> None:
-    """Send the log to standard error, without times: the system adds its own if it keeps logs."""
+    """Send the log to standard error, without times. Systems that keep logs add times."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger.handlers = [handler]

@@ -1,11 +1,13 @@
-"""Where the shuffler keeps responses until a survey is closed. A response is cut into rows. The
-place of a row is a keyed hash, which shows neither when the response came nor which rows belong to
-it.
+"""The inbox, where the shuffler keeps responses until a survey is closed.
 
-- `Rows` is a plain table with one row each. A database decides where on the disk a row lies, and
-  mostly decides by the order of arrival.
-- `Buckets` is a table of blocks of one size that are made before they are filled. What the blocks
-  hold is a function of the set of responses alone, so it cannot show their order.
+A response is cut into rows. The place of a row is a keyed hash, which shows neither when the
+response came nor which rows belong to it. There are two kinds of inboxes:
+
+- `Rows` is a plain table. Each row of a response is one row of the table. The database decides
+  where on the disk a row lies, and usually puts rows there in the order of arrival.
+- `Buckets` is a table of blocks, which have one size and are made before they are filled. The
+  contents of the blocks depend only on the set of responses, so they cannot show the order of
+  arrival.
 """
 
 import struct
@@ -18,19 +20,19 @@ if TYPE_CHECKING:
     from headcount.collect.store import Run
 
 PLACE_BITS = 63  # places are whole numbers that every database can order
-_BLOCK = 16_000  # bytes; with it, a block of SQLite fills one page of 16 KiB
-_LEAST_ROWS = 16  # blocks for long rows are longer, so that they have room for this many
+_BLOCK = 16_000  # bytes; in SQLite, a block of this size fills one page of 16 KiB
+_LEAST_ROWS = 16  # a block has room for at least this many rows; long rows get longer blocks
 _PLACE, _LENGTH = 8, 4  # bytes of a place, and of the length of a row or of the number of rows
 _MOST_LEVELS = 2**6
 _MOST_BLOCKS = 2**32
 
 
 class Inbox(ABC):
-    """The rows of survey `number` in one transaction. `most` is the number of bytes of the longest
-    row. Rows that are added are written by `write`.
+    """The rows of survey `number`, as one transaction reads and changes them. `most` is the number
+    of bytes of the longest row. Rows that were added reach the database when `write` is called.
     """
 
-    columns: ClassVar[str]  # of the table `inbox`; {0} is the type of bytes
+    columns: ClassVar[str]  # the columns of the table `inbox`; {0} is the type of bytes
 
     def __init__(self, run: "Run", number: int, most: int) -> None:
         self._run, self._number, self._most = run, number, most
@@ -91,7 +93,7 @@ class Rows(Inbox):
 
 class Block(NamedTuple):
     """Places in increasing order, and the rows at these places, one after another. Each row begins
-    with its length and ends with zeros, so that all rows have the same size.
+    with its length, and is filled up with zeros, so that all rows have the same size.
     """
 
     places: list[int]
@@ -104,12 +106,12 @@ _EMPTY = Block([], b"")
 class Buckets(Inbox):
     """A hash table that does not remember its history.
 
-    At level l there are 2^l blocks, and a row is in the block that the first l bits of its place
-    name. A block is stored as the number of its rows, their places in increasing order, and the
-    rows in the same order, with zeros wherever there is room for more. All blocks of a survey have
-    the same size. A row is added by writing its block again. If a block has no room for a row, all
-    blocks are replaced by those of the first level at which every row has room. So the level, like
-    the blocks, depends only on which rows there are.
+    At level l there are 2^l blocks. The first l bits of a row's place are the number of its block.
+    A block is stored as the number of its rows, their places in increasing order, and the rows in
+    the same order. Zeros fill the room that is left for more places and rows. All blocks of a
+    survey have the same size. To add a row, its block is written again. If a block has no room for
+    a row, all blocks are replaced by the blocks of the first level at which every row has room. So
+    the level and the blocks depend only on the set of rows.
     """
 
     columns = "block INTEGER PRIMARY KEY, body {0} NOT NULL"
@@ -182,13 +184,13 @@ class Buckets(Inbox):
         return block.rows[start + _LENGTH : start + _LENGTH + length]
 
     def _block_at(self, number: int) -> Block:
-        """A block with the rows that were added."""
+        """A block, including the rows that were added but not written yet."""
         if number not in self._read:
             self._read[number] = self._stored(number)
         return self._read[number]
 
     def _stored(self, number: int) -> Block:
-        """A block as it was written. Before the first one is written, there are no rows."""
+        """A block as it was last written. It is empty if no block was written yet."""
         if self._level < 0:
             return _EMPTY
         key = self._key(self._level, number)
@@ -212,8 +214,9 @@ class Buckets(Inbox):
         return [Block(places[:index], rows[:cut]), Block(places[index:], rows[cut:])]
 
     def _grow(self) -> None:
-        """Replace all blocks by those of the next level. A block that is still too full stays in
-        memory, and an empty one is written for it. So every file grows by the same steps.
+        """Replace all blocks by the blocks of the next level. A block that is still too full stays
+        in memory, and an empty block is written in its place. So a file grows by the same steps,
+        whether it grows by one level at a time or by several.
         """
         level = self._level + 1
         crowded: dict[int, Block] = {}

@@ -1,9 +1,9 @@
 """The analyzer's key pair. Its public half is in every survey document.
 
-A folder holds the public half and the state in `key.json`, and the private half in `private.pem`,
-encrypted with a passphrase unless the operator explicitly wants none. A key is *pending* until the
-first survey uses it, then *active*. After the last survey it is *destroyed*: sealed messages that
-somebody kept can then never be opened.
+A folder holds the public half and the state of the key in `key.json`, and the private half in
+`private.pem`. The private half is encrypted with a passphrase, unless the operator explicitly wants
+none. A key is *pending* until the first survey uses it, and then *active*. After the last survey,
+it is *destroyed*. Then nobody can open sealed messages that somebody has kept.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ class PublicKey:
 
     @property
     def id(self) -> str:
-        """A short name: the first 16 hexadecimal digits of the key's SHA-256."""
+        """A short name of the key: the first 16 hexadecimal digits of its SHA-256."""
         return hashlib.sha256(self.raw).hexdigest()[:16]
 
     @property
@@ -73,8 +73,8 @@ class PublicKey:
 
 
 def create_tokens(folder: Path) -> None:
-    """Make the token that the shuffler and the analyzer share, and the token with which results
-    are read. Only the owner can read their files.
+    """Write two files with new tokens: the token that the shuffler and the analyzer share, and the
+    token with which results are read. Only their owner can read these files.
     """
     for name in (TOKEN, RESULTS_TOKEN):
         made = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -141,7 +141,7 @@ def activate(folder: Path) -> None:
 
 
 def destroy(folder: Path) -> None:
-    """Overwrite and remove the private key. What is still sealed can never be opened."""
+    """Overwrite and remove the private key. Messages that are still sealed can never be opened."""
     path = folder / PRIVATE
     with suppress(FileNotFoundError):
         size = path.stat().st_size

@@ -1,8 +1,8 @@
 """Opening and counting sealed messages, in several processes.
 
 Opening takes most of the analyzer's time, about 0.05 ms for each message. The processes get the key
-and parts of the batch, and return counts. The counts of parts add up to those of the whole batch,
-so any engine can open parts anywhere.
+and parts of the batch, and return counts. The counts of the parts add up to the counts of the whole
+batch. So the parts may also be opened on other machines.
 """
 
 from collections import deque
@@ -29,9 +29,10 @@ _FEW = 2000  # up to this many messages are opened in this process, which is fas
 
 @dataclass(frozen=True)
 class Opened:
-    """What a part of a batch holds. `counts[i]` is the tally of the messages of release i, and
-    `sent[i]` is their number. `dummies`, `refused` and `copies` are the numbers of dummies, of
-    messages that were refused, and of copies of other messages. Copies are not opened.
+    """The contents of a part of a batch. `counts[i]` is the tally of the messages of release i, and
+    `sent[i]` is the number of these messages. `dummies` is the number of dummies, `refused` is the
+    number of messages that were refused, and `copies` is the number of copies of other messages.
+    Copies are not opened.
     """
 
     counts: tuple[NDArray[np.int64], ...]
@@ -48,14 +49,16 @@ class Opened:
 
 @dataclass(frozen=True)
 class Opener:
-    """Opens parts of a batch, and counts what they hold. It can be sent to other processes."""
+    """Opens parts of a batch, and counts their messages. It can be sent to other processes.
+    `private` is the private key, and `protocols` has the protocol of each release.
+    """
 
     private: bytes
     envelope: Envelope
     protocols: tuple[Protocol, ...]
 
     def __call__(self, part: bytes) -> Opened:
-        """The counts of sealed messages that lie one after another."""
+        """Open and count the sealed messages in `part`, where they lie one after another."""
         key = X25519PrivateKey.from_private_bytes(self.private)
         sizes = tuple(one.alphabet.bytes_per_message for one in self.protocols)
         size, opened = self.envelope.size, self.envelope.open
@@ -82,7 +85,9 @@ class Opener:
         return Opened(tuple(counts), tuple(sent), dummies, refused)
 
     def added(self, parts: Iterable[Opened]) -> Opened:
-        """All parts together. Counts of shares are added modulo their modulus."""
+        """The sum of all parts. If messages are shares of a secret, their counts are added modulo
+        the modulus of the shares.
+        """
         zeros = [np.zeros(one.estimator.tally_size, dtype=np.int64) for one in self.protocols]
         total = Opened(tuple(zeros), (0,) * len(zeros))
         for part in parts:
@@ -105,7 +110,7 @@ class Opener:
 
 
 def open_batch(batch: SealedBatch, opener: Opener, *, processes: int = 1) -> Opened:
-    """Open all messages of a batch, each of them once."""
+    """Open and count all messages of a batch. A message that has copies is opened once."""
     first = first_copies([batch.messages], batch.size)
     return open_parts(
         kept_parts([batch.messages], batch.size, first), opener, len(batch), processes
@@ -115,15 +120,16 @@ def open_batch(batch: SealedBatch, opener: Opener, *, processes: int = 1) -> Ope
 def open_parts(
     parts: Iterable[tuple[bytes, int]], opener: Opener, messages: int, processes: int
 ) -> Opened:
-    """Open the parts that `kept_parts` yields. `messages` is their number of messages, including
-    copies.
+    """Open the parts that `kept_parts` yields. `messages` is the number of messages in all parts,
+    including copies.
     """
 
     def opened() -> Iterator[Opened]:
         if processes == 1 or messages <= _FEW:
             yield from (replace(opener(part), copies=copies) for part, copies in parts)
             return
-        # A server has threads. In a forked process, the locks of its threads would stay locked.
+        # A server has threads. A forked process would inherit the locks that they hold, and nobody
+        # would ever release these locks.
         spawned = get_context("spawn")
         running: deque[tuple[Future[Opened], int]] = deque()
         with ProcessPoolExecutor(
@@ -131,7 +137,7 @@ def open_parts(
         ) as pool:
             for part, copies in parts:
                 running.append((pool.submit(_open, part), copies))
-                if len(running) > 2 * processes:  # the parts that wait need memory
+                if len(running) > 2 * processes:  # more waiting parts would need more memory
                     done, skipped = running.popleft()
                     yield replace(done.result(), copies=skipped)
             for done, skipped in running:
@@ -154,8 +160,9 @@ def _open(part: bytes) -> Opened:
 def kept_parts(
     chunks: Iterable[bytes], size: int, first: NDArray[np.bool_]
 ) -> Iterator[tuple[bytes, int]]:
-    """The messages of all chunks without copies, in parts, and the number of copies that were left
-    out of each part. With these copies, a part has at most `_PART` messages.
+    """The messages of all chunks in parts, without copies. Each part comes with the number of
+    copies that were left out of it. `first` says which messages are not copies. Including copies, a
+    part has at most `_PART` messages.
     """
     number = 0
     for chunk in chunks:

@@ -1,6 +1,7 @@
-"""The files of the page on which people answer in a browser, and a copy of them for any web server.
+"""The files of the page on which people answer a survey in a browser.
 
-`make browser` builds the files from `browser/pages` into the folder `pages`.
+`make browser` builds the files from `browser/pages` into the folder `pages`. They can be copied, so
+that any web server can serve the page.
 """
 
 import re
@@ -26,8 +27,8 @@ _EARLY = '<link rel="preload" href="survey.json" as="fetch" crossorigin />'
 
 
 def policy(*, shuffler: str = "", forms: str = "'none'") -> str:
-    """The Content-Security-Policy of a page. `shuffler` is the origin of the shuffler, if the page
-    comes from another origin. `forms` says where forms may be sent.
+    """The Content-Security-Policy of a page. `shuffler` is the origin of the shuffler. It is given
+    if the page comes from another origin. `forms` says where the page may send forms.
     """
     return "; ".join(
         (
@@ -46,7 +47,7 @@ def policy(*, shuffler: str = "", forms: str = "'none'") -> str:
 
 @cache
 def page_file(name: str) -> bytes:
-    """The content of a file."""
+    """The content of a file of the page."""
     try:
         return (FOLDER / name).read_bytes()
     except OSError:
@@ -57,8 +58,8 @@ def page_file(name: str) -> bytes:
 
 
 def export_page(document: Document, folder: Path) -> str:
-    """Write the page of a survey as static files. The result is the address of the page within
-    the folder.
+    """Write the page of a survey to a folder, as static files. The result is the address of the
+    page, relative to the folder.
     """
     found = urlsplit(document.addresses.shuffler)
     origin = f"{found.scheme}://{found.netloc}"

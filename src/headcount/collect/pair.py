@@ -1,7 +1,7 @@
-"""The analyzer and the shuffler of one survey, as two processes of this machine.
+"""The analyzer and the shuffler of one survey, as two processes on this machine.
 
-This is for trying things out, and for surveys whose people trust whoever runs this machine. Both
-processes are the same programs that two organizations would run. They stop when this process ends.
+This is for trials, and for surveys whose people trust whoever runs this machine. The two processes
+run the same programs that two organizations would run. They stop when this process ends.
 """
 
 import json
@@ -49,10 +49,12 @@ class Pair:
         address: str | None = None,
         port: int | None = None,
     ) -> Self:
-        """Make the analyzer's key, and then the document for it.
+        """Make the analyzer's key, and then the survey's document.
 
-        `address` is where people's devices reach the shuffler, if this is not its port on this
-        machine. The variable HEADCOUNT_PASSPHRASE may have a passphrase for the key.
+        `document` makes the document from the public key and the addresses of both services.
+        `address` is the address at which people's devices reach the shuffler. By default, it is the
+        shuffler's port on this machine. The environment variable HEADCOUNT_PASSPHRASE may have a
+        passphrase for the key.
         """
         made = cls(folder)
         passphrase = os.environ.get("HEADCOUNT_PASSPHRASE", "").encode() or None
@@ -82,7 +84,9 @@ class Pair:
             self.until(partial(results_at, f"http://127.0.0.1:{port}/readyz", ""), role)
 
     def until(self, ask: Callable[[], dict[str, Any]], role: str = "") -> dict[str, Any]:
-        """The first answer of a service that is starting or counting."""
+        """Call `ask` until a service that is starting or counting answers, and return its answer.
+        An error is raised if the process with this `role` has ended.
+        """
 
         def check_running() -> None:
             if role and self._processes[role].poll() is not None:
@@ -91,7 +95,7 @@ class Pair:
         return first_answer(ask, _SECONDS, check_running)
 
     def results(self) -> dict[str, Any]:
-        """The results, from the running analyzer."""
+        """The results of the survey. The running analyzer is asked for them."""
         digest, place = self.document.digest, self.document.addresses.analyzer
         token = (self.analyzer / keys.RESULTS_TOKEN).read_text().strip()
         return results_at(f"{place}/surveys/{digest}/results", token)
@@ -146,8 +150,8 @@ def free_port() -> int:
 def first_answer(
     ask: Callable[[], dict[str, Any]], seconds: float, meanwhile: Callable[[], None] = lambda: None
 ) -> dict[str, Any]:
-    """The first answer of a service that is starting or counting. `meanwhile` is called between two
-    tries.
+    """Call `ask` until a service that is starting or counting answers, for at most `seconds`
+    seconds, and return its answer. `meanwhile` is called after each failed attempt.
     """
     deadline = time.monotonic() + seconds
     while True:

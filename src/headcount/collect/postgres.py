@@ -1,8 +1,9 @@
 """A store in PostgreSQL. Its tables are in the schema `collect`.
 
-PostgreSQL keeps traces of arrivals and of deleted rows. As long as a survey is open, `ctid` and
-`xmin` show the order in which responses came. After closing, `VACUUM FULL` rewrites the tables, but
-the write-ahead log and its archives keep sealed responses until they are recycled.
+PostgreSQL keeps traces of arrivals and of deleted rows. As long as a survey is open, the system
+columns `ctid` and `xmin` show the order in which responses came. When the survey is closed,
+`VACUUM FULL` rewrites the tables. But the write-ahead log and its archives keep sealed responses
+until they are recycled.
 `docs/collection.md` says how to limit this. SQLite leaves far fewer traces.
 """
 
@@ -71,7 +72,7 @@ class PostgresStore(Store):
         return run
 
     def _remove_traces(self, connection: Any, tables: Sequence[str]) -> None:
-        """Rewrite the tables, so that deleted rows are gone from their files."""
+        """Rewrite the tables, so that their files no longer hold deleted rows."""
         for table in tables:
             connection.execute(f"VACUUM FULL {table}")
 

@@ -1,8 +1,9 @@
-"""The refusals of the collection service. Each kind has a stable code and an HTTP status.
+"""The refusals of the shuffler and of the analyzer. Each kind has a stable code and an HTTP status.
 
-Over HTTP, every refusal is one JSON document: {"error": {"code", "message", "hint"}}. Its message
-is the fixed `text` of its kind. The exceptions themselves have other messages, with details for the
-operator, such as the name of a database. These messages never leave the service.
+Over HTTP, every refusal is one JSON document: {"error": {"code", "message", "hint"}}. The message
+in this document is the fixed `text` of the kind. The exceptions themselves have other messages,
+with details for the operator, such as the name of a database. These messages never leave the
+service.
 """
 
 from typing import Any, ClassVar
@@ -19,12 +20,12 @@ class Refused(HeadcountError):
     advice: ClassVar[str] = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The one JSON shape of all errors."""
+        """The refusal in the JSON shape of all errors."""
         return error_shape(self.code, self.text, self.advice)
 
 
 def error_shape(code: str, text: str, advice: str = "") -> dict[str, Any]:
-    """The one JSON shape of all errors."""
+    """An error in the JSON shape that all errors have."""
     return {"error": {"code": code, "message": text, "hint": advice}}
 
 
@@ -36,7 +37,7 @@ class WrongSize(Refused):
 
 
 class Malformed(Refused):
-    """A request is not formed as the interface says."""
+    """A request does not have the form that the interface describes."""
 
     code = "malformed"
     text = "a request must have the form that the interface describes"
@@ -57,14 +58,14 @@ class UnknownSurvey(Refused):
 
 
 class NoResults(Refused):
-    """There are no results to show."""
+    """The survey has no results yet."""
 
     code, http_status = "no-results", 404
     text = "this survey has no results yet"
 
 
 class NotBuilt(Refused):
-    """The files of a page are missing in this installation."""
+    """The files of the page for browsers are missing in this installation."""
 
     code, http_status = "not-built", 404
     text = "the page for browsers is not part of this installation"
@@ -86,7 +87,7 @@ class Conflict(Refused):
 
 
 class TooFewPeople(Refused):
-    """Fewer people answered than the guarantee assumes, so nothing may be passed on."""
+    """Fewer people answered than the guarantee assumes, so the analyzer must not get a batch."""
 
     code, http_status = "too-few-people", 409
     text = "too few people have answered"
@@ -108,7 +109,7 @@ class LengthRequired(Refused):
 
 
 class TooLarge(Refused):
-    """A body is larger than any that is accepted."""
+    """A body is larger than the largest that is accepted."""
 
     code, http_status = "too-large", 413
     text = "a body must not be larger than the largest that is accepted"

@@ -19,8 +19,10 @@ from headcount.survey.split import YES_NO
 
 
 def release_data(release: Release, slots: int, tables: Mapping[str, AskedTable]) -> dict[str, Any]:
-    """A release and its bundle size for JSON. Each question has its task, and the questions from
-    whose answers it is computed: two for a table, and itself for any other question.
+    """A release as data for JSON. `slots` is the number of messages that a person sends for it.
+
+    Each question has its id and its task. The entry `of` has the ids of the questions from whose
+    answers it is computed. These are two questions for a table, and otherwise the question itself.
     """
     made = release.protocol
     return {
@@ -46,8 +48,8 @@ def _sides(ask: Ask, tables: Mapping[str, AskedTable]) -> list[str]:
 
 
 def release_from(document: Mapping[str, Any], least_people: int) -> Release:
-    """The release that `release_data` wrote. Its protocol is calibrated anew. The document is
-    refused if its parameters differ.
+    """The release that `release_data` wrote. Its protocol is calibrated again. The document is
+    refused if its parameters differ from those of the calibrated protocol.
     """
     made = protocol(
         document["protocol"],
@@ -70,8 +72,8 @@ def release_from(document: Mapping[str, Any], least_people: int) -> Release:
 def release_of(
     asks: tuple[Ask, ...], made: Protocol, least_people: int, share: int = LINE
 ) -> Release:
-    """The release of these questions. At least `least_people` people take part, and this share of
-    them answers it.
+    """The release of these questions, with the protocol `made`. At least `least_people` people take
+    part, and the share `share` / `LINE` of them answers the release.
     """
     asked, expected = people_asked(checks.whole("share", share, low=1, high=LINE), least_people)
     ids = tuple(ask.id for ask in asks)
@@ -79,7 +81,9 @@ def release_of(
 
 
 def answers_its_questions(release: Release) -> bool:
-    """Whether the task of a release fits the tasks of its questions."""
+    """Whether the task of a release fits the tasks of its questions. A yes-no question may be
+    answered as a histogram of two buckets. Several yes-no questions are boxes.
+    """
     task = release.protocol.task
     if len(release.asks) == 1:
         ask = release.asks[0].task
@@ -89,5 +93,7 @@ def answers_its_questions(release: Release) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON returns it: tuples become lists, and members of enumerations strings."""
+    """The value after it was written as JSON and read again. Tuples become lists, and members of
+    enumerations become strings.
+    """
     return json.loads(json.dumps(value))

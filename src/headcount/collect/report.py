@@ -1,7 +1,7 @@
-"""What people read from the results of a survey that was collected.
+"""The report on a survey that was collected: all results in a form that people can read.
 
-The report is made once, with the estimates, and is stored. Pages and tables are made from it, so
-that showing results again never draws noise again.
+The report is made once, together with the estimates, and is stored. Pages and tables are made from
+the stored report. So showing the results again never draws new noise.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,12 @@ CONFIDENCE = 0.95
 def report(
     document: Document, estimates: Mapping[str, Estimate], people: int
 ) -> dict[str, Any] | None:
-    """All answers with intervals, and what was promised. Questions without an estimate are left
-    out. None if the document has no words for its questions, or if nothing was estimated.
+    """All answers with intervals, and the guarantee. Questions without an estimate are left out.
+    The report is None if the document has no texts for its questions, or if nothing was estimated.
 
-    Each reading has the interval for the people who took part, from privacy noise alone, and the
-    interval for the population from which they were drawn, which also allows for sampling.
+    Each reading has two intervals. The first is about the people who took part, and allows for
+    privacy noise alone. The second is about the population from which these people were drawn, and
+    also allows for sampling.
     """
     survey = document.questions
     if survey is None or not estimates:
@@ -74,8 +75,9 @@ def report(
 
 
 def _question(here: Answered, drawn: Answered) -> dict[str, Any]:
-    """The answers to one question. `answered` is the share of people who answered it, and `range`
-    has the smallest and the largest possible number.
+    """The answers to one question. `here` has the intervals about the people who took part, and
+    `drawn` has those about the population. In the result, `answered` is the share of people who
+    answered the question, and `range` has the smallest and the largest possible number.
     """
     made, asked = here.to_dict(CONFIDENCE), here.question
     ends = [getattr(asked, name, None) for name in ("low", "high")]
@@ -90,7 +92,7 @@ def _question(here: Answered, drawn: Answered) -> dict[str, Any]:
 
 
 def _rest(skipped: Mapping[str, Any]) -> dict[str, Any]:
-    """The share of people who answered, from the share of those who did not."""
+    """The share of people who answered, computed from the share of people who did not."""
     return {
         "value": None if skipped["value"] is None else 1 - skipped["value"],
         "low": 1 - skipped["high"],

@@ -1,7 +1,7 @@
 """The page on which people answer a survey in a browser, as the shuffler serves it.
 
-The page loads nothing from other hosts, and runs no script but its own. It checks the survey's
-document itself.
+The page loads nothing from other hosts, and runs no script but its own. Its script checks the
+survey's document.
 """
 
 import asyncio
@@ -30,15 +30,15 @@ _HEADERS = {
 
 
 def page_routes(shuffler: Shuffler) -> list[Route]:
-    """The routes of the page: `/surveys/{digest}/`, and its files beside it."""
+    """The routes of the page, which is at `/surveys/{digest}/`, and of its files."""
 
     async def page(request: Request) -> Response:
         digest = request.path_params["digest"]
         try:
             await asyncio.to_thread(shuffler.document, digest)
-        except UnknownSurvey:  # the page says so in words
+        except UnknownSurvey:  # the page tells the reader that the survey is unknown
             return _file(request, "respond.html", 404)
-        # The browser asks for the document at once, and not only when the script runs.
+        # The link makes the browser load the document at once, before the script asks for it.
         return _file(
             request, "respond.html", link=f"<../{digest}>; rel=preload; as=fetch; crossorigin"
         )

@@ -1,10 +1,12 @@
-"""Sealing: each message is encrypted separately for the analyzer, with HPKE (RFC 9180).
+"""Sealing: a device encrypts each message separately for the analyzer, with HPKE (RFC 9180).
 
 The suite is DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-128-GCM, in base mode. The `info` of
 HPKE is a fixed text followed by the digest of the survey's document. So a message that was sealed
 for one survey does not open in another.
 
-All messages of a survey have content of one size:
+A release is one run of a protocol, which answers one or more questions of the survey. A dummy is a
+message without a payload. It only hides how many messages the device has to send. The content that
+is encrypted has the same size in all messages of a survey:
 
     byte 0        version, 1
     byte 1        mark: 1 for a message, 0 for a dummy
@@ -13,7 +15,7 @@ All messages of a survey have content of one size:
     then          the message as `Messages.to_bytes` writes it, and zeros
 
 AES-GCM does not commit to its key: somebody who knows two keys can make a ciphertext that opens
-under both. So the digest stands in the content as well, and is checked after opening.
+under both. So the content also holds the digest, which is checked after opening.
 """
 
 from dataclasses import dataclass
@@ -42,8 +44,8 @@ class Content(NamedTuple):
 
 @dataclass(frozen=True)
 class Envelope:
-    """The form of all sealed messages of one survey: the document's `digest` of 32 bytes, and the
-    size of the `content` in bytes.
+    """The form of all sealed messages of one survey. `digest` is the digest of the document, which
+    has 32 bytes. `content` is the size of the content of a message, in bytes.
     """
 
     digest: bytes
@@ -71,7 +73,7 @@ class Envelope:
         return filled.ljust(self.content, b"\0")
 
     def seal(self, key: X25519PublicKey, release: int, payload: bytes | None) -> bytes:
-        """One sealed message. Sealing the same message again gives other bytes."""
+        """One sealed message. Sealing the same message again gives different bytes."""
         return _SUITE.encrypt(self.packed(release, payload), key, self.info)
 
     def open(self, key: X25519PrivateKey, sealed: bytes, sizes: tuple[int, ...]) -> Content:

@@ -1,9 +1,10 @@
 """Running a service: one process, which answers requests until it is told to stop.
 
 The server is uvicorn. It runs in the process that starts it. So one process holds the connection to
-the store, the responses that wait for their commit and the rate limits, and all of them end
-together. Another server, Granian, needs just as much processor time for a response, but it runs a
-supervisor and workers. A supervisor that is killed leaves workers behind, which go on writing.
+the store, the responses that wait for their commit, and the rate limits. When this process ends,
+nothing of the service is left. Another server, Granian, needs just as much processor time for a
+response, but it runs a supervisor and workers. If its supervisor is killed, the workers live on and
+go on writing.
 """
 
 import asyncio
@@ -31,8 +32,9 @@ _OTHER_FILES = 256  # files and sockets that a service opens besides connections
 
 
 class _Bounded(HttpToolsProtocol):
-    """A connection on which the headers of each request must arrive within a number of seconds, and
-    must not be long. Otherwise, anybody could keep connections open forever.
+    """A connection that bounds the headers of each request. They must arrive within `seconds`
+    seconds, and must have at most `_LONGEST_HEAD` bytes. Without these bounds, anybody could keep
+    connections open forever.
     """
 
     seconds = 0.0
@@ -76,7 +78,7 @@ class _Bounded(HttpToolsProtocol):
         self._refuse(TooSlow(f"a request's headers must arrive within {self.seconds:g} s"))
 
     def _refuse(self, refused: Refused) -> None:
-        """Answer without the application, and close the connection."""
+        """Send this refusal without asking the application, and close the connection."""
         body = json.dumps(refused.to_dict()).encode()
         head = (
             f"HTTP/1.1 {refused.http_status} {HTTPStatus(refused.http_status).phrase}\r\n"
@@ -91,7 +93,9 @@ class _Bounded(HttpToolsProtocol):
 def serve(
     app: Starlette, settings: Settings, listening: Callable[[int], None] = lambda port: None
 ) -> None:
-    """Serve until a signal to stop. `listening` is called with the port as soon as it is taken."""
+    """Serve until a signal tells the process to stop. `listening` is called with the port as soon
+    as the service listens on it.
+    """
     log_to_standard_error()
     _stop_with_parent()
     _allow_connections(settings.connections)
@@ -119,9 +123,11 @@ def serve(
 
 
 def _stop_with_parent() -> None:
-    """Stop this process when the one that started it has ended, even if that one was killed.
+    """Stop this process when the process that started it has ended, even if that process was
+    killed.
 
-    The other process alone has the writing end of a pipe. When it ends, the system closes the pipe.
+    Only the process that started this one has the writing end of a pipe. When that process ends,
+    the system closes the pipe, and reading from it returns.
     """
     number = os.environ.pop(PARENT, "")
     if not number:
@@ -135,7 +141,9 @@ def _stop_with_parent() -> None:
 
 
 def _allow_connections(connections: int) -> None:
-    """Let this process open as many files as it needs, or as many as the system allows."""
+    """Raise the limit on open files to the number that this process needs, or as far as the system
+    allows.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + _OTHER_FILES
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

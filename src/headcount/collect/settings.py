@@ -1,7 +1,7 @@
-"""The settings of the two services: from a TOML file, the environment, or flags.
+"""The settings of the shuffler and of the analyzer, from a TOML file, the environment, or flags.
 
-A flag overrides the environment, and the environment overrides the file. The variables of the
-environment are HEADCOUNT_SHUFFLER_PORT, HEADCOUNT_ANALYZER_STORE, and so on.
+A flag overrides the environment, and the environment overrides the file. The environment variables
+are HEADCOUNT_SHUFFLER_PORT, HEADCOUNT_ANALYZER_STORE, and so on.
 """
 
 import os
@@ -14,14 +14,14 @@ from typing import Any, ClassVar, Self, get_args
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter, UnreadableData
 
-# The variable with the number of a pipe, which closes when the process that started the service
-# ends.
+# The environment variable with the file descriptor of a pipe. The pipe closes when the process that
+# started the service ends.
 PARENT = "HEADCOUNT_PARENT"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What both services have to know."""
+    """The settings that both services have."""
 
     prefix: ClassVar[str]
 
@@ -30,8 +30,8 @@ class Settings:
     port: int = 0
     token: str = ""  # shared by the shuffler and the analyzer of a survey
     body_seconds: float = 20.0  # the deadline for a response to arrive
-    connections: int = 20_000  # more connections at once are refused
-    proxies: str = ""  # addresses of proxies whose X-Forwarded-For is believed
+    connections: int = 20_000  # the most connections at once; further ones are refused
+    proxies: str = ""  # addresses of proxies whose X-Forwarded-For header is trusted
 
     def __post_init__(self) -> None:
         checks.whole("port", self.port, low=0, high=65535)
@@ -47,7 +47,9 @@ class Settings:
         environment: Mapping[str, str] = os.environ,
         **flags: Any,
     ) -> Self:
-        """The settings from all three places. None stands for a flag that was not given."""
+        """The settings from the file, the environment and the flags. A flag that is None was not
+        given.
+        """
         found: dict[str, Any] = {} if file is None else _in_file(file)
         known = {one.name: one for one in fields(cls)}
         if unknown := sorted(set(found) - set(known)):
@@ -80,10 +82,10 @@ class AnalyzerSettings(Settings):
     prefix = "ANALYZER"
 
     port: int = 8402
-    processes: int = 0  # 0 means one for each core
+    processes: int = 0  # how many processes open messages; 0 means one for each core
     largest_batch: int = 2**31  # bytes
-    results_token: str = ""  # for those who read results before they are published
-    publish: bool = False  # whether everybody may read the results
+    results_token: str = ""  # the token for reading results that are not published
+    publish: bool = False  # whether everybody may read the results without a token
     ledger: str = ""  # the ledger to which surveys are charged: a file, or postgresql://…
     dataset: str = ""  # the dataset of the ledger; empty means its only dataset
 

@@ -1,15 +1,17 @@
-"""The shuffler: it takes sealed responses, and hands them over in random order, once.
+"""The shuffler: it takes sealed responses, and hands their messages over in random order, once.
 
     open ──close──▶ closed ──forwarded──▶ forwarded
       └───destroy──▶ destroyed
 
-A survey is *open* until it is closed: by a command, at a set time, or after a set number of
-responses. Closing is one transaction. It reads the responses, adds the noise messages that the
-protocols ask for, permutes all messages, writes this batch, and deletes the responses. If sending
-fails, the same batch is sent again: fresh noise for the same answers would spend the budget twice.
-When the analyzer has acknowledged the batch, it is deleted too.
+A survey is *open* until it is closed. It is closed by a command, at a set time, or after a set
+number of responses. Closing is one transaction. It reads the responses, adds the noise messages of
+the protocols in which the shuffler adds noise, and permutes all messages. It writes this batch, and
+deletes the responses. If sending the batch fails, the same batch is sent again, because fresh noise
+for the same answers would spend the budget twice. When the analyzer has acknowledged the batch, the
+batch is deleted too.
 
-The shuffler stores neither addresses nor times of arrival. It cannot read what it stores.
+The shuffler stores neither addresses nor times of arrival. It cannot open the messages that it
+stores.
 """
 
 import hashlib
@@ -47,8 +49,8 @@ from headcount.randomness.sources import SecureSource
 Clock: TypeAlias = Callable[[], float]  # seconds since 1970
 Outcome: TypeAlias = Literal["stored", "seen before"] | Refused
 _COARSE = 10  # the smallest step to which the public number of responses is rounded
-# What is stored with a code before it is used. It is as long as what is stored afterwards, so that
-# the row stays where it is: rows that move would show in which order codes were used.
+# The value of the column `used_for` before a code is used. The later value has the same length, so
+# the row stays where it is. Rows that move would show in which order codes were used.
 _UNUSED = bytes(16)
 
 
@@ -64,7 +66,7 @@ class Sent(NamedTuple):
 
 @dataclass(frozen=True)
 class Status:
-    """Where a survey stands at the shuffler."""
+    """The state of a survey at the shuffler."""
 
     survey: str
     title: str
@@ -77,15 +79,15 @@ class Status:
 
     @property
     def coarse(self) -> int:
-        """The number of responses, rounded down to a multiple of `step`. The exact number would
-        show everybody when each response came.
+        """The number of responses, rounded down to a multiple of `step`. This number is public. The
+        exact number would show everybody when each response came.
         """
         return self.responses // self.step * self.step
 
     @property
     def step(self) -> int:
-        """The public number of responses is a multiple of this. It is a tenth of the least number
-        of people, but at least 10.
+        """The step to which the public number of responses is rounded: a tenth of `least_people`,
+        but at least 10.
         """
         return max(_COARSE, self.least_people // 10)
 
@@ -108,7 +110,7 @@ class Shuffler:
         reached: Callable[[str], None] = lambda step: None,
     ) -> None:
         self.store, self._clock, self._reached = store, clock, reached
-        # An earlier process may have crashed between deleting and scrubbing. So this one scrubs.
+        # An earlier process may have crashed after it deleted rows and before it scrubbed.
         self.has_traces = True
         self._source = SecureSource() if source is None else source
         self._documents: dict[str, Document] = {}
@@ -134,8 +136,9 @@ class Shuffler:
     def register(
         self, document: Document, *, closes_at: float | None = None, closes_with: int | None = None
     ) -> None:
-        """Take responses to this survey. A survey that is known already keeps its state, and takes
-        the new rules for closing if there are any.
+        """Register a survey, so that responses to it are accepted. The survey is due for closing at
+        the time `closes_at`, or with `closes_with` responses. If the survey is already registered,
+        it keeps its state. If new rules for closing are given, they replace the old ones.
         """
         if document.envelope.size > self.store.largest_row:
             raise InvalidParameter(
@@ -181,7 +184,7 @@ class Shuffler:
         return self._documents[digest]
 
     def status(self, digest: str) -> Status:
-        """Where a survey stands."""
+        """The state of a survey, and its number of responses."""
         document = self.document(digest)
         with self.store.reading() as run:
             found = self._round(run, digest)
@@ -192,7 +195,9 @@ class Shuffler:
         )  # fmt: skip
 
     def new_codes(self, digest: str, count: int) -> list[str]:
-        """Make one-time invitation codes. Only their hashes are stored, until the survey closes."""
+        """Make one-time invitation codes. Only their hashes are stored. They are deleted when the
+        survey closes.
+        """
         if self.document(digest).admission != "codes":
             raise InvalidParameter("the survey must ask for codes, but it is open to everybody")
         checks.whole("count", count, low=1, high=10**7)
@@ -210,10 +215,10 @@ class Shuffler:
     # Responses ----------------------------------------------------------------------------------
 
     def accept(self, sent: Sequence[Sent]) -> list[Outcome]:
-        """Store responses, all in one transaction. Each of them has an outcome of its own."""
+        """Store responses in one transaction, and return the outcome of each response."""
         for digest in {one.survey for one in sent}:
             with suppress(UnknownSurvey):
-                self.document(digest)  # it is kept in memory from now on
+                self.document(digest)  # this loads the document into memory
         self._reached("accepting")
         with self.store.writing() as run:
             arrivals = Arrivals(self.store, run)
@@ -254,8 +259,8 @@ class Shuffler:
     def _free_places(
         self, inbox: Inbox, found: Round, document: Document, body: bytes
     ) -> tuple[list[tuple[int, bytes]], bool]:
-        """The rows of a response, and whether they are new. If another response has one of their
-        places, others are tried.
+        """The rows of a response with their places, and whether the response is new. If another
+        response already has one of these places, other places are tried.
         """
         for attempt in itertools.count():
             places = places_of(found.hash_key, body, row_bytes(document), attempt)
@@ -267,7 +272,9 @@ class Shuffler:
         raise AssertionError  # this is never reached, since the loop has no end
 
     def _code(self, run: Run, document: Document, found: Round, sent: Sent) -> bytes | None:
-        """The hash of the invitation code, if the survey asks for one."""
+        """The hash of the invitation code, or None if the survey asks for no code. A code that is
+        missing, unknown, or used for another response is refused.
+        """
         if document.admission == "open":
             return None
         if not sent.code:
@@ -284,7 +291,9 @@ class Shuffler:
     # Closing ------------------------------------------------------------------------------------
 
     def due(self) -> list[str]:
-        """The surveys that should be closed now, by their time or by their number of responses."""
+        """The digests of the surveys that should be closed now, because of the time or because of
+        the number of responses.
+        """
         with self.store.reading() as run:
             rows = run("SELECT digest FROM surveys ORDER BY digest")
             return [digest for (digest,) in rows if self._due(self._round(run, digest))]
@@ -295,9 +304,10 @@ class Shuffler:
         return found.state == "open" and (timed or counted_out)
 
     def close(self, digest: str) -> str:
-        """Close a survey, and return the id of its batch. A survey that is closed stays as it is.
+        """Close a survey, and return the id of its batch. If it is closed already, nothing changes.
 
-        Below the least number of people, nothing is passed on, and the survey stays open.
+        If fewer than `least_people` people have answered, no batch is made, and the survey stays
+        open.
         """
         document = self.document(digest)
         self._reached("closing")
@@ -328,7 +338,7 @@ class Shuffler:
         return name
 
     def destroy(self, digest: str) -> None:
-        """Delete all responses of a survey that was not closed."""
+        """Delete all responses to an open survey, so that nobody ever analyzes them."""
         with self.store.writing() as run:
             found = self._round(run, digest)
             if found.state != "open":
@@ -338,7 +348,7 @@ class Shuffler:
         self.scrub()
 
     def extend(self, digest: str, closes_at: float | None) -> None:
-        """Set another time for closing. None means that there is no such time."""
+        """Set another time for closing. With None, the survey has no time for closing."""
         with self.store.writing() as run:
             found = self._round(run, digest)
             if found.state != "open":
@@ -346,15 +356,17 @@ class Shuffler:
             run("UPDATE rounds SET closes_at = ? WHERE number = ?", closes_at, found.number)
 
     def _forget(self, run: Run, number: int) -> None:
-        """Delete the responses, the codes, and the key of all hashes. Without the key, responses
-        and codes that a disk or a backup has kept cannot be linked any more.
+        """Delete the responses, the codes, and the key of the hashes. A disk or a backup may have
+        kept responses and codes. Without the key, nobody can link them.
         """
         self.store.inbox.delete(run, number)
         run("DELETE FROM codes WHERE number = ?", number)
         run("UPDATE rounds SET hash_key = ? WHERE number = ?", b"", number)
 
     def mixed(self, document: Document, bodies: list[bytes], people: int) -> SealedBatch:
-        """All messages and the shuffler's own noise, each once, in a uniformly random order."""
+        """All messages of people and the shuffler's own noise messages, without copies, in a
+        uniformly random order.
+        """
         size = document.envelope.size
         noise, alone = self._noise(document, people)
         sealed = b"".join(noise if alone else [*bodies, *noise])
@@ -379,7 +391,7 @@ class Shuffler:
     # Handing over -------------------------------------------------------------------------------
 
     def waiting(self) -> list[str]:
-        """The surveys whose batch the analyzer has not acknowledged."""
+        """The digests of closed surveys whose batch the analyzer has not acknowledged yet."""
         with self.store.reading() as run:
             return [
                 digest
@@ -390,7 +402,7 @@ class Shuffler:
             ]
 
     def batch(self, digest: str) -> tuple[str, SealedBatch]:
-        """The batch of a closed survey, with its id. It is the same at every call."""
+        """The id and the batch of a closed survey. Every call returns the same batch."""
         with self.store.reading() as run:
             found = self._round(run, digest)
             if found.state != "closed" or found.batch is None:
@@ -399,7 +411,9 @@ class Shuffler:
         return found.batch, SealedBatch.from_parts(parts)
 
     def forward(self, digest: str, send: Callable[[Document, str, SealedBatch], None]) -> None:
-        """Send the batch of a closed survey. When `send` returns, the batch is deleted."""
+        """Send the batch of a closed survey with the function `send`. After `send` has returned,
+        the batch is deleted.
+        """
         document, (name, batch) = self.document(digest), self.batch(digest)
         self._reached("sending")
         send(document, name, batch)
@@ -412,7 +426,7 @@ class Shuffler:
         self.scrub()
 
     def scrub(self) -> None:
-        """Remove what deleted rows left behind."""
+        """Remove the traces of deleted rows from the store."""
         self.has_traces = True
         self.store.scrub(("inbox", "codes", "rounds", "outbox"))
         self.has_traces = False
@@ -435,8 +449,8 @@ def _code_hash(digest: str, code: str) -> bytes:
 
 
 def _used_for(key: bytes, sent: Sent) -> bytes:
-    """What is stored about the response that a code was used for. It tells the same response from
-    another one. Whoever does not have the code itself cannot find the response.
+    """The hash that is stored with a code after it was used. It shows whether a response is the one
+    for which the code was used. Whoever does not have the code itself cannot find this response.
     """
     code = _plain(sent.code or "").encode()
     return hashlib.blake2b(code + sent.body, key=key, digest_size=len(_UNUSED)).digest()

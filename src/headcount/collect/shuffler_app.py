@@ -1,7 +1,7 @@
 """The shuffler's interface over HTTP.
 
 Responses that arrive at the same time are committed together. A background task closes surveys that
-are due, and forwards batches until the analyzer has acknowledged them.
+are due. It sends each batch to the analyzer until the analyzer has acknowledged it.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _LONGEST = 15.0  # the most seconds between two checks, after repeated failures
 
 
 class Writer:
-    """Commits responses in groups: while one group is being written, the next one gathers."""
+    """Commits responses in groups. While one group is being written, the next group gathers."""
 
     def __init__(self, shuffler: Shuffler) -> None:
         self._shuffler = shuffler
@@ -35,7 +35,7 @@ class Writer:
         self._running: asyncio.Task[None] | None = None
 
     async def write(self, sent: Sent) -> Outcome:
-        """The outcome of a response, once it is on the disk."""
+        """Store a response, and return its outcome when the response is on the disk."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((sent, future))
         if self._running is None or self._running.done():
@@ -63,8 +63,8 @@ class Writer:
 
 
 class Keeper:
-    """Closes surveys that are due, and forwards batches of closed surveys. It checks every
-    `seconds` seconds, and less often after failures.
+    """Closes surveys that are due, and forwards the batches of closed surveys. It checks for both
+    every `seconds` seconds, and less often after failures.
     """
 
     def __init__(self, shuffler: Shuffler, token: str, seconds: float = 1.0) -> None:
@@ -79,7 +79,9 @@ class Keeper:
             await asyncio.sleep(min(_LONGEST, self._seconds * 2**self._failures))
 
     def tick(self) -> None:
-        """Do what is due now. What fails is tried again."""
+        """Close, forward and scrub whatever is due now. A step that fails is repeated at the next
+        call.
+        """
         closed = self.attempts.for_each("not closed", self._shuffler.due, self._close)
         sent = self.attempts.for_each("not forwarded", self._shuffler.waiting, self._forward)
         scrubbed = self.attempts.scrub(self._shuffler)

@@ -1,9 +1,9 @@
 """Opening and counting a batch on Spark.
 
 Executors read the Parquet files of a batch, open their messages and count them. The driver gets
-only the totals. Every executor gets the analyzer's private key: it is part of the step that Spark
-sends to the Python processes of the executors. So all machines of the cluster belong to the
-analyzer, and need the same protection as the key.
+only the totals. Every executor gets the analyzer's private key, because the key is part of the step
+that Spark sends to the Python processes of the executors. So every machine of the cluster must
+belong to the analyzer, and needs the same protection as the key.
 """
 
 import re
@@ -31,9 +31,9 @@ _ROWS = 2**16  # messages that a step yields at a time
 
 @dataclass(frozen=True)
 class OpenStep:
-    """Opens and counts the messages of a partition. Each row has a message, and how often it was
-    read. A result has a row for each release, named by its number, and rows for dummies, refusals
-    and copies.
+    """Opens and counts the messages of a partition. Each row of the partition has a message, and
+    the number of its copies, including the first. The result has a row for each release, named by
+    the number of the release, and rows for dummies, refused messages and copies.
     """
 
     opener: Opener
@@ -56,7 +56,9 @@ class OpenStep:
 
 @dataclass(frozen=True)
 class ReadStep:
-    """Reads the messages of files. The bytes that are checked are the bytes that are read."""
+    """Reads the messages of files. Each file is read once, and is checked before its messages are
+    used.
+    """
 
     files: BatchFiles
 
@@ -74,7 +76,7 @@ class ReadStep:
 
 
 def session() -> "SparkSession":
-    """The session of this program, or a new one with the settings of the environment."""
+    """The Spark session of this program, or a new session with the settings of the environment."""
     try:
         from pyspark.sql import SparkSession
     except ImportError:
@@ -99,11 +101,11 @@ def files_on_spark(folder: str, spark: "SparkSession", token: str) -> BatchFiles
 
 
 def opened_on_spark(files: BatchFiles, opener: Opener, spark: "SparkSession") -> Opened:
-    """Open and count all messages of a batch, each of them once.
+    """Open and count all messages of a batch. A message that has copies is opened once.
 
     Spark leaves out empty files without an error. It may also be set up to leave out files that are
-    missing or damaged. Noise messages of these files would then be missing from the counts. So a
-    batch is refused unless all of its messages were read.
+    missing or damaged. The noise messages in these files would then be missing from the counts. So
+    a batch is refused unless all of its messages were read.
     """
     if not files.files:
         return opener.added([])

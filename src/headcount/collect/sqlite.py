@@ -1,13 +1,14 @@
-"""A store in an SQLite file. It is laid out so that the file does not remember who came first.
+"""A store in an SQLite file. The layout of the file does not show who answered first.
 
-- Responses are kept in `Buckets`: blocks that are made before they are filled. What they hold is a
-  function of the set of responses. A block has the same size for ever, so SQLite writes it again to
-  the same pages. Rows of their own would lie on their pages in the order of arrival.
-- A rollback journal is truncated at each commit. A write-ahead log would list the arrivals.
+- Responses are kept in `Buckets`, which are blocks that are made before they are filled. The
+  contents of the blocks depend only on the set of responses. The size of a block never changes, so
+  SQLite always writes a block to the same pages. If each response had rows of its own, the rows
+  would lie on the pages in the order of arrival.
+- The rollback journal is truncated at each commit. A write-ahead log would list the arrivals.
 - `secure_delete` overwrites deleted rows with zeros.
 
-With synchronous = FULL, SQLite syncs the journal after truncating it. So a commit that returned
-survives a power failure.
+With synchronous = FULL, SQLite syncs the journal after it has truncated it. So a commit that has
+returned survives a power failure.
 """
 
 import errno
@@ -36,7 +37,7 @@ class _Run:
 
 
 class SqliteStore(Store):
-    """A file. `wait` is the longest time, in seconds, to wait for another process."""
+    """An SQLite file. `wait` is the longest time, in seconds, to wait for another process."""
 
     bytes_type = "BLOB"
     table_end = " WITHOUT ROWID"
@@ -68,17 +69,17 @@ class SqliteStore(Store):
         return _Run(connection)
 
     def _remove_traces(self, connection: sqlite3.Connection, tables: Sequence[str]) -> None:
-        """Nothing is left to do: `secure_delete` has overwritten deleted rows."""
+        """Do nothing, because `secure_delete` has already overwritten deleted rows."""
 
     def _is_full(self, error: Exception) -> bool:
-        # SQLite reports a write without room as SQLITE_FULL. Other calls that need room, such as
-        # a sync, end with SQLITE_IOERR, like all other errors of a disk.
+        # If a write finds no room, SQLite reports SQLITE_FULL. If another call finds no room, such
+        # as a sync, SQLite reports SQLITE_IOERR, as it does for all other errors of a disk.
         name = getattr(error, "sqlite_errorname", "")
         return name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and self._has_no_room())
 
     def _has_no_room(self) -> bool:
-        """Whether the disk has no room for another page. SQLite does not say why a call failed, so
-        a page is written to a file that is deleted at once.
+        """Whether the disk has no room for another page. SQLite does not say why a call failed. So
+        this method tries to write a page to a temporary file.
         """
         try:
             with TemporaryFile(dir=self._path.parent, buffering=0) as file:

@@ -1,8 +1,8 @@
 """The databases of the shuffler and of the analyzer: one interface, for SQLite and PostgreSQL.
 
-A store keeps one connection, so that many responses can be committed together. All statements of
-a block are one transaction, which is on the disk when the block ends. Errors of the database become
-`Full` (no room on the disk) or `Unavailable` (anything else).
+A store keeps one connection, so that many responses can be committed together. All statements in a
+`with` block are one transaction. When the block ends, the transaction is on the disk. Errors of the
+database become `Full` (no room on the disk) or `Unavailable` (anything else).
 """
 
 import threading
@@ -31,16 +31,16 @@ class Store(ABC):
 
     bytes_type: ClassVar[str]  # the type of a column of bytes
     table_end: ClassVar[str]  # the end of a CREATE TABLE statement
-    inbox: ClassVar[type[Inbox]]  # how responses are kept until a survey is closed
-    largest_row: ClassVar[int]  # bytes
-    failure: type[Exception]  # what the database raises
+    inbox: ClassVar[type[Inbox]]  # the table that keeps responses until a survey is closed
+    largest_row: ClassVar[int]  # the most bytes of a response in one row
+    failure: type[Exception]  # the base class of all errors that the database raises
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
         self._lock = threading.RLock()
         self._connection: Any = None
 
-    # What each database defines -----------------------------------------------------------------
+    # Methods that each database defines ---------------------------------------------------------
 
     @abstractmethod
     def _open(self) -> Any:
@@ -48,17 +48,17 @@ class Store(ABC):
 
     @abstractmethod
     def _begin(self, connection: Any, *, write: bool) -> Run:
-        """Begin a transaction. If it writes, other writers wait until it ends."""
+        """Begin a transaction. If `write` is true, other writers wait until it ends."""
 
     @abstractmethod
     def _remove_traces(self, connection: Any, tables: Sequence[str]) -> None:
-        """Remove what deleted rows of these tables left behind."""
+        """Remove the traces of deleted rows from the files of these tables."""
 
     @abstractmethod
     def _is_full(self, error: Exception) -> bool:
         """Whether the database failed because there is no room on its disk."""
 
-    # What follows from it -----------------------------------------------------------------------
+    # Methods that all databases share -----------------------------------------------------------
 
     @contextmanager
     def writing(self) -> Iterator[Run]:
@@ -80,7 +80,7 @@ class Store(ABC):
         return Unavailable(f"{self.shown} must be a database that can be used: {one_line(error)}")
 
     def scrub(self, tables: Sequence[str]) -> None:
-        """Remove what deleted rows of these tables left behind."""
+        """Remove the traces of deleted rows from the files of these tables."""
         with self._connected() as connection:
             self._remove_traces(connection, tables)
 
@@ -93,8 +93,8 @@ class Store(ABC):
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
-        """The connection, for one thread at a time. After any error it is closed, which rolls back,
-        and the next transaction connects anew.
+        """The connection, for one thread at a time. After any error, the connection is closed. This
+        rolls the transaction back. The next transaction opens a new connection.
         """
         with self._lock:
             try:

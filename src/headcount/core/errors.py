@@ -1,6 +1,6 @@
-"""All errors that Headcount raises on purpose: one hierarchy, with a stable code for each kind.
+"""All errors that Headcount raises on purpose. Each class of errors has a stable `code`.
 
-A message says what must hold and what was given instead. `hint` says what to do about it. The
+A message says what must hold and what was given instead. `hint` says what the user can do. The
 command line prints the message and the hint on one line, and exits with the `exit_status` of the
 class.
 """
@@ -90,7 +90,8 @@ class MissingPackage(HeadcountError, ImportError):
 class Infeasible(HeadcountError):
     """No parameters of this protocol meet the budget with this crowd.
 
-    `nearest` maps parameter names to the nearest feasible values. It is empty if none are known.
+    `nearest` maps parameter names to the nearest feasible values. It is empty if no feasible values
+    are known.
     """
 
     code = "infeasible"
@@ -107,7 +108,7 @@ class BudgetExhausted(HeadcountError):
 
     The release was not charged, and must not be made. `limit` is the total that may be spent.
     `remaining` is a pair (ε, δ) that may still be spent. If possible, its δ is the requested δ.
-    Both mappings have parameter names as keys.
+    The keys of `limit` and `remaining` are parameter names.
     """
 
     code = "budget-exhausted"

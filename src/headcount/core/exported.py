@@ -1,4 +1,4 @@
-"""Answers in other forms: data frames and figures."""
+"""Answers as data frames and figures."""
 
 from abc import ABC, abstractmethod
 from importlib import import_module
@@ -8,13 +8,13 @@ from headcount.core.errors import MissingPackage
 
 
 class Exported(ABC):
-    """An answer with columns of numbers. Its guarantee covers all of its forms."""
+    """An answer that can become a data frame or a figure. Its guarantee covers both."""
 
     @abstractmethod
     def records(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> dict[str, list[Any]]:
-        """The columns of a table with a row for each number, with the intervals of `interval`."""
+        """The columns of a table with a row for each number of the answer and its interval."""
 
     def to_pandas(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
@@ -34,7 +34,7 @@ class Exported(ABC):
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> Any:
         """A figure (an Altair chart). A notebook shows it, and its `save` writes it to a file."""
-        # The room `plot` is above this one, so it is loaded only when somebody asks for a figure.
+        # The package `plot` imports this package, so it is imported only when it is needed.
         drawn = import_module("headcount.plot.results")
         return drawn.figure(self, confidence, sampling=sampling, simultaneous=simultaneous)
 

@@ -42,13 +42,13 @@ class Limits:
 
     @property
     def fixed(self) -> int:
-        """The largest allowed number of messages if everybody sends equally many. It may be 0."""
+        """The largest allowed number of messages if it is the same for everybody. It may be 0."""
         most = MOST_SLOTS if self.slots is None else self.slots
         return most if self.messages is None else math.floor(min(self.messages, most))
 
     def allow(self, sending: Sending) -> bool:
-        """Whether people send no more than the limits allow. If bundles are not feasible, a limit
-        on slots is not met.
+        """Whether people send no more than the limits allow. If bundles are not feasible, no limit
+        on slots is met.
         """
         if self.messages is not None and sending.messages_per_user > self.messages:
             return False

@@ -1,9 +1,10 @@
 """The messages that people send to the analyzer.
 
 Each message is an integer, or a short row of integers. All messages of a protocol have the same
-NumPy type and the same ranges, which are its *alphabet*. People may send different numbers of
-messages, so the messages of many people are one flat payload. Before shuffling, `counts` says how
-many messages each person sent. The shuffler keeps the payload and drops the counts.
+NumPy type and the same ranges. The type and the ranges are the protocol's *alphabet*. People may
+send different numbers of messages, so the messages of many people are stored in one flat array, the
+*payload*. Before shuffling, `counts` says how many messages each person sent. The shuffler mixes
+the payload and drops the counts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,10 +24,10 @@ class Alphabet:
     """The possible messages of a protocol. A message consists of one or more integers, each from
     its own range.
 
-    For example, a bit has the range `range(2)`, a sign has `range(-1, 2, 2)`, and a share has
-    `range(modulus)`. A message of several integers has a range for each column, and a payload of
-    such messages has a row for each message. A `dummy` fills up a bundle and is not counted. It
-    lies outside the ranges.
+    For example, a bit has the range `range(2)`, a sign has `range(-1, 2, 2)`, and a secret share
+    has `range(modulus)`. If messages consist of several integers, the payload has a row for each
+    message and a column for each integer, and each column has its own range. A `dummy` fills up a
+    bundle and is not counted. It lies outside the ranges.
     """
 
     dtype: np.dtype[np.integer]
@@ -58,8 +59,8 @@ class Alphabet:
 
     @property
     def bits(self) -> int:
-        """The number of bits that distinguish messages. It is at least 1, since even a message with
-        only one possible content carries information.
+        """The number of bits that distinguish messages. It is at least 1. Even if only one message
+        is possible, the fact that it was sent carries information.
         """
         return max(1, sum(((c[-1] - c[0]) // c.step).bit_length() for c in self.columns))
 
@@ -144,11 +145,11 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Messages(Batch):
-    """Messages whose senders are still known. The payload lists the messages person by person:
-    `counts[i]` messages of person i.
+    """Messages whose senders are still known. The payload lists the messages person by person, and
+    person i sent `counts[i]` of them.
 
-    `messages[i]` is the bundle of person i. `to_bytes` turns it into bytes, and `receive` reads
-    them.
+    `messages[i]` is the bundle of person i. `to_bytes` turns a bundle into bytes, and `receive`
+    reads these bytes.
     """
 
     counts: NDArray[np.integer] = field(repr=False)
@@ -182,8 +183,8 @@ class Messages(Batch):
         )
 
     def plus(self, people: NDArray[np.integer], extra: NDArray[Any]) -> "Messages":
-        """These messages and `extra`. Person `people[j]` also sent `extra[j]`, and `people` is
-        sorted.
+        """These messages together with the messages in `extra`. Person `people[j]` sent `extra[j]`.
+        `people` must be sorted.
         """
         if not len(people):
             return self
@@ -252,7 +253,7 @@ class Messages(Batch):
 
 def _sums_through(counts: NDArray[np.integer], places: NDArray[np.integer]) -> NDArray[np.int64]:
     """The sum of all counts up to and including each place. If there are few places, the sums are
-    computed by blocks.
+    computed by blocks, which is faster.
     """
     size = 256
     if len(places) * size > len(counts):

@@ -4,9 +4,9 @@
              randomizer             shuffler           estimator
 
 A protocol calibrates objects for a task, a budget and a crowd: the `Randomizer` that each person
-runs, the `Estimator` that the analyzer runs, and a `Shuffler` if it must do more than mix. The
-protocol also states the privacy of all three together. All other methods follow from these, and are
-defined here once. `docs/adding-a-protocol.md` has a skeleton.
+runs, the `Estimator` that the analyzer runs, and a `Shuffler` if the shuffler must do more than mix
+messages. The protocol also states the privacy of all three together. The class `Protocol` derives
+all other methods from these. `docs/adding-a-protocol.md` has a skeleton.
 """
 
 import math
@@ -70,8 +70,8 @@ class Protocol(ABC):
         check_users(self, self.crowd.users)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for other machines, which only randomize and count. It has the calibrated
-        numbers, but no curve and no guarantee.
+        """The state that is sent to other machines. They only randomize and count, so the state has
+        the calibrated numbers, but no curve, guarantee or influence.
         """
         proof = ("curve", "guarantee", "bundled_guarantee", "influence")
         return {name: state for name, state in vars(self).items() if name not in proof}
@@ -115,8 +115,8 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def local_epsilon(self) -> float:
-        """The ε that still holds if the shuffler and the analyzer collude. It is `inf` if none
-        holds.
+        """The ε that still holds if the shuffler and the analyzer collude. It is `inf` if no finite
+        ε holds.
         """
 
     @classmethod
@@ -125,9 +125,10 @@ class Protocol(ABC):
     ) -> Iterator[dict[str, Any]]:
         """The option settings to try if there are limits on how much a person sends.
 
-        They must include the best settings within the limits, or the nearest settings if none are
-        within the limits. Other settings do no harm. By default, only the default options are
-        tried, since no option trades messages for error.
+        They must include the best settings within the limits. If no settings are within the limits,
+        they must include the settings that come nearest. Further settings do no harm. By default,
+        only the default options are tried. This fits protocols that cannot trade messages for
+        error.
         """
         yield {}
 
@@ -145,7 +146,7 @@ class Protocol(ABC):
 
     @property
     def messages_per_user(self) -> float:
-        """The expected number of a person's messages, for the value with the most messages."""
+        """The expected number of messages per person, for the value that needs most messages."""
         return self.randomizer.messages_per_user
 
     @property
@@ -162,7 +163,7 @@ class Protocol(ABC):
 
     @cached_property
     def slots(self) -> int:
-        """The smallest bundle size that the budget allows."""
+        """The smallest bundle size that the budget allows (see `core.bundles`)."""
         slots = least_slots(self.randomizer, self.curve, self.budget, self.crowd.honest)
         if slots is None:
             raise Infeasible(
@@ -230,7 +231,8 @@ class Protocol(ABC):
     def tally(self, batch: Batch) -> Tally:
         """The counts that the analyzer needs. Tallies of several batches can be added.
 
-        If the batch is from the whole crowd, messages that the shuffler must withhold are refused.
+        A batch from the whole crowd is refused if it has messages that the shuffler should have
+        withheld.
         """
         checks.instance("batch", batch, Batch)
         payload = self.alphabet.messages(batch.payload)
@@ -244,7 +246,7 @@ class Protocol(ABC):
     def estimate(self, tally: Tally, source: Source | None = None) -> Estimate:
         """The private answer.
 
-        The source is used only in central trust and by analyzers that add noise. In these cases,
+        The source is used only if the trust is central or the analyzer adds noise. In these cases,
         the noise is drawn here, and every call is a new release. By default, the source is secure.
         """
         checks.instance("tally", tally, Tally)
@@ -299,7 +301,7 @@ class Protocol(ABC):
         return self.estimator.standard_error(held.users, held)
 
     def margin(self, confidence: float = 0.95) -> float:
-        """The "plus or minus": half the length of the interval for the worst data.
+        """The margin of error: half the length of the confidence interval for the worst data.
 
         Everybody is assumed to follow the protocol. The margin is at most half of the possible
         range. For a density, it includes privacy noise alone.
@@ -335,7 +337,7 @@ def passed_on(protocol: Protocol, tally: Tally, source: Source) -> Tally:
     """The tally of the messages that the shuffler passes on, computed from the tally of all
     messages.
 
-    A tally of messages that the shuffler has already passed on does not change.
+    If the shuffler has already passed on the messages of `tally`, nothing changes.
     """
     shuffler = protocol.shuffler
     if shuffler.adds and not tally.noises:
@@ -348,8 +350,8 @@ def passed_on(protocol: Protocol, tally: Tally, source: Source) -> Tally:
 
 
 def has_noise(protocol: Protocol, sent: int, users: int) -> bool:
-    """Whether this number of messages includes the shuffler's noise. A number that these people and
-    the shuffler cannot have sent is refused.
+    """Whether the `sent` messages include the shuffler's noise besides the messages of `users`
+    people. A number of messages that is possible neither with nor without noise is refused.
     """
     each, shuffler = protocol.randomizer.fixed_messages, protocol.shuffler
     if not each or sent == each * users:
@@ -363,7 +365,7 @@ def has_noise(protocol: Protocol, sent: int, users: int) -> bool:
 
 
 def other_task(task: Task, kind: type[Protocol], *answered: type[Task]) -> InvalidParameter:
-    """The error for a task that a protocol does not answer. It answers the tasks in `answered`."""
+    """The error for a task that a protocol does not answer. `answered` has the tasks it answers."""
     closed = ", with all buckets declared" if task.open_values and not kind.open_buckets else ""
     names = " or ".join(one.name for one in answered)
     wanted = checks.a_task(names)
@@ -373,9 +375,9 @@ def other_task(task: Task, kind: type[Protocol], *answered: type[Task]) -> Inval
 def least_users(trust: Trust, crowd: Crowd) -> int:
     """The least number of people who must take part in a protocol that was built for a crowd.
 
-    Only in shuffle trust do people's messages hide each other. In local trust each person's own
-    noise is enough, and in central trust the curator's noise is. In both, fewer people only make
-    the error larger than planned.
+    In shuffle trust, people's messages hide each other, so the whole crowd must take part. In local
+    trust, each person's own noise is enough. In central trust, the curator's noise is enough. So in
+    these two trust models, fewer people only make the error larger than planned.
     """
     return crowd.users if trust is Trust.SHUFFLE else 1
 
@@ -394,7 +396,8 @@ def check_users(protocol: Protocol, users: int) -> None:
         raise CrowdMismatch(
             f"{protocol.name} can handle at most {counted_people(most)}, got {users:,}"
             if not protocol.shuffler.withholds
-            # With more dishonest people, a rare message could reach the least number of copies.
+            # More people may include more dishonest ones, who could copy a rare message until the
+            # shuffler passes it on.
             else f"{protocol.name} must know how many people may be dishonest, and was "
             f"built for at most {counted_people(most)}, got {users:,}"
         )
@@ -413,7 +416,7 @@ def check_crowd(protocol: Protocol, crowd: Crowd) -> None:
 
 
 def _most_messages(protocol: Protocol) -> float:
-    """The largest number of messages in a bundle. It is infinite if bundles are not feasible."""
+    """The number of messages that fit into a bundle. It is infinite if bundles are not feasible."""
     try:
         return protocol.slots
     except Infeasible:

@@ -2,9 +2,9 @@
 
 Each message is sealed separately, with HPKE (RFC 9180): X25519, HKDF-SHA256 and AES-128-GCM. A
 sealed message consists of a fresh public key, the encrypted content, and an authentication tag. The
-content has the same size for all messages of a protocol, a multiple of 64 bytes. Besides the
-message, the content holds a version, the number of the question, a mark that tells messages from
-dummies, and a digest of the survey.
+content has the same size for all messages of a protocol. This size is a multiple of 64 bytes.
+Besides the message, the content holds a version, the number of the question, a mark that tells
+messages from dummies, and a digest of the survey.
 """
 
 from headcount.core.messages import Alphabet

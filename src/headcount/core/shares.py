@@ -5,12 +5,13 @@ Notation    A and B are two sets of buckets that have no bucket in common. Y peo
             confidence.
 Interval    (1−θ)Y − θN = 0. So T(θ) = (1−θ)Ŷ − θN̂ is nothing but error, and its law is known for
             each θ. The interval consists of all θ in [0, 1] for which T(θ) is possible at level α
-            (Fieller 1954), with the exact law in place of a normal one. It is [0, 1] if the data
+            (Fieller 1954), with the exact law in place of a normal law. It is [0, 1] if the data
             exclude no θ, or if Ŷ + N̂ is not positive. If A and B are all buckets, Y + N is the
             known number of people, and T(θ) is Ŷ − θ(Y+N).
 Population  Given M = Y + N, Y is Bin(M, θ), where θ is the share of the population. So the
-            difference Bin(M, θ) − Mθ is added to the error. M is unknown, so several M in an
-            interval that contains it with probability 1 − γ are tried, at level α − γ.
+            difference Bin(M, θ) − Mθ is added to the error. M is unknown, so several M are tried,
+            at level α − γ. They are from an interval that contains the true M with probability
+            1 − γ.
 Boxes       If people tick boxes, Y people ticked box A, and O people ticked a box that nobody ticks
             together with others, such as "no answer". Of n people, n − O remain, θ = Y/(n−O), and
             T(θ) = Ŷ + θÔ − θn is nothing but error.
@@ -51,7 +52,7 @@ class Share:
         return f"{value} ({low:.1f} to {high:.1f})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The share for JSON. The value is null if there is none."""
+        """The share for JSON. The value is null if it is NaN."""
         value = None if math.isnan(self.value) else self.value
         return {"value": value, "interval": self.interval.to_dict(), "method": self.method}
 
@@ -121,7 +122,7 @@ def _places(estimate: Estimate) -> dict[Any, int]:
 
 
 def _chosen(name: str, chosen: Any, places: dict[Any, int]) -> set[int]:
-    """The numbers of one bucket or of several."""
+    """The indices of one bucket or of several."""
     listed = isinstance(chosen, Iterable) and not isinstance(chosen, str)
     buckets: Sequence[Any] = list(chosen) if listed else [chosen]
     if not buckets or not all(_is_label(bucket) and bucket in places for bucket in buckets):
@@ -138,8 +139,9 @@ def _is_label(bucket: object) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Sets:
-    """The sets A and A ∪ B, by the numbers of their buckets. If people tick boxes, A is a box, and
-    `left_out` is the box of the people who are left out, or empty.
+    """The sets A (`counted`) and A ∪ B (`everyone`), by the indices of their buckets. If people
+    tick boxes, A is a box, and `left_out` is the box of the people who are left out, or empty.
+    Otherwise `left_out` is None.
     """
 
     estimate: Estimate
@@ -164,7 +166,7 @@ class _Sets:
 
     @property
     def _known(self) -> int | None:
-        """The number of people in A or B, if it is known."""
+        """The number of people in A or B, or None if it is not known."""
         if self.left_out is not None:
             return None if self.left_out else self.estimate.users
         whole = len(self.everyone) == np.size(self.estimate.value)
@@ -218,8 +220,8 @@ class _Sets:
         return self._sum(self._weights(share)) - share * fixed
 
     def _is_possible(self, share: float, wrong: float, people: list[int]) -> bool:
-        """Whether a test allows θ to be this share, for one of these numbers of sampled people. If
-        there are none, the test is about the crowd itself.
+        """Whether a test allows θ to be this share, for at least one M in `people`. If `people` is
+        empty, the test is about the crowd itself.
         """
         error, statistic = self._error(share), self._statistic(share)
         if not people:
@@ -227,10 +229,10 @@ class _Sets:
         return any(error.sampled(drawn, share).is_possible(statistic, wrong) for drawn in people)
 
     def _crowds(self) -> tuple[list[int], float]:
-        """Some possible numbers of people in A or B, and the probability γ that was spent."""
+        """Some possible values of M, and the probability that M is not in their range: 0 or γ."""
         if self._known is not None:
             return [self._known], 0.0
-        if self.left_out:  # the more people are left out, the fewer remain
+        if self.left_out:  # the margins are swapped, since fewer people remain if more are left out
             out = sum_error(self.estimate.error_law, self._marked(self.left_out))
             above, below = out.margins(1 - _GAMMA)
         else:

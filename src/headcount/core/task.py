@@ -47,16 +47,16 @@ class Holding:
 class Task(ABC):
     """A question about a crowd. Protocols see people's values only after `encode`.
 
-    If protocols smooth the answer, `smoothness` says how often the answer can be differentiated. In
-    that case, the errors that protocols state include privacy noise alone, and differ from point to
-    point. `postprocessing` lists the names of the steps in `core.postprocessing` that make sense
-    for the answer. The step "clip" never leaves an answer below `least_clipped`. `uses` says what
-    else can be done with an estimate.
+    `smoothness` is None unless protocols smooth the answer. If they do, it is the number of times
+    that the answer can be differentiated, and the stated errors include privacy noise alone and
+    differ from point to point. `postprocessing` lists the names of the steps in
+    `core.postprocessing` that make sense for the answer. The step "clip" never leaves an answer
+    below `least_clipped`. `uses` says what else can be done with an estimate.
 
     If `yes_no`, values are 0 for no and 1 for yes, and the answer is the number of people who say
-    yes. An answer with numbers for several buckets consists of so many `histograms`: each person is
-    in one bucket of each of them. `example_settings` are used by comparisons of protocols if the
-    user gives no settings.
+    yes. If the answer is a row of histograms, and each person is in one bucket of each histogram,
+    `histograms` is their number. Comparisons of protocols use `example_settings` if the user gives
+    no settings.
     """
 
     name: ClassVar[str]
@@ -67,7 +67,7 @@ class Task(ABC):
     histograms: ClassVar[int] = 1
     example_settings: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     smoothness: float | None = None
-    error_unit: ClassVar[str] = ""  # where and in which unit errors are shown, for axes of figures
+    error_unit: ClassVar[str] = ""  # the end of an axis title, such as ", in a bucket (people)"
 
     # Values that people may hold ----------------------------------------------------------------
 
@@ -81,12 +81,13 @@ class Task(ABC):
         """People's values in the form that protocols take.
 
         Raises `InvalidValue` if a value is outside the domain. The result may share memory with
-        `values`. `first` is the number of people who come before these. The error message uses it.
+        `values`. `first` is the number of people whose values were encoded earlier. Error messages
+        use it to say which person's value is wrong.
         """
 
     def fits(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of these values a person may hold. By default, each value is tested by encoding it
-        alone.
+        """A mask of the values that a person may hold. By default, each value is tested by encoding
+        it alone.
         """
 
         def alone(value: NDArray[Any]) -> bool:
@@ -153,7 +154,7 @@ class Task(ABC):
         return Holding(np.arange(self.domain), array.astype(np.int64))
 
     def example(self, users: int) -> Counts:
-        """The values of a made-up crowd, for comparisons. By default, they are equally common."""
+        """The values of a made-up crowd, for comparisons. By default, all are equally common."""
         return evenly(users, self.domain)
 
     @property
@@ -192,7 +193,7 @@ class Task(ABC):
         return None
 
     def estimate(self, **parts: Any) -> Estimate:
-        """An estimate with these parts. From some estimates, more than the value can be read."""
+        """An estimate with these fields. A task may return a subclass that has further methods."""
         return Estimate(**parts)
 
     def total(self, users: int) -> float | None:

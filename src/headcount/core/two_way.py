@@ -1,6 +1,6 @@
 """Two-way tables of counts: cells, totals of rows and columns, and conditional shares.
 
-All are computed from one release of the cells. So they cost nothing beyond its guarantee.
+All are computed from one release of the cells, so the guarantee of this release covers them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _MOST_ROWS, _MOST_COLUMNS = 20, 8  # a larger table is shown as a list of cells
 
 @dataclass(frozen=True, eq=False)
 class TotalsError:
-    """The errors of the totals of all rows, of all columns, or of both, one after the other."""
+    """The errors of the totals of all rows, of all columns, or of both, in the order of `sides`."""
 
     cells: ErrorLaw
     shape: tuple[int, int]

@@ -47,14 +47,13 @@ def parquet_bytes(columns: Mapping[str, list[Any]], about: Mapping[str, Any]) ->
 
 
 def write_file(path: Path, contents: str | bytes, *, private: bool = False) -> None:
-    """Create or replace a file in one step. The file never holds only a part of the contents. If it
-    is `private`, others may not read a new file.
+    """Create or replace a file in one step. The file never holds only a part of the contents. If
+    `private`, other users cannot read a file that did not exist before.
 
     The contents are written to a temporary file in the same folder. When they are on the disk, the
-    temporary file is renamed. A file that is replaced keeps its permissions. A symbolic link stays,
-    and the file that it points to is replaced. Devices and pipes are written to directly. A pipe
-    must already have a reader. The answer has already spent its privacy budget, so it cannot wait
-    for a reader.
+    temporary file is renamed to `path`. A file that is replaced keeps its permissions. A symbolic
+    link stays, and the file that it points to is replaced. Devices and pipes are written to
+    directly. A pipe without a reader is refused, since waiting for a reader could take forever.
     """
     data = contents.encode() if isinstance(contents, str) else contents
     with _written(path):
@@ -93,8 +92,8 @@ def _write_to_pipe(path: Path, data: bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a path that cannot be written to, before there is anything to write. Nothing at the
-    path is changed.
+    """Refuse a path that cannot be written to. This does not change anything at the path, so it can
+    be called before the contents are known.
     """
     with _written(path):
         before = _status(path)
@@ -113,9 +112,9 @@ def check_writable(path: Path) -> None:
 
 
 def check_apart(out: Path, inputs: Mapping[str, Iterable[Path]]) -> None:
-    """Refuse an output that would replace an input file, even by another name or a link.
+    """Refuse an output path that leads to an input file, even by another name or a link.
 
-    `inputs` maps the names that the error message uses to the input files.
+    The values of `inputs` are the input files. The keys name them in the error message.
     """
     for what, paths in inputs.items():
         if any(same_file(out, path) for path in paths):
@@ -135,7 +134,7 @@ def same_file(one: Path, other: Path) -> bool:
 
 @contextmanager
 def _temporary(folder: Path) -> Iterator[Path]:
-    """The path of a new file in a folder. If the file still exists at the end, it is deleted."""
+    """A path for a temporary file in a folder. If the file exists at the end, it is deleted."""
     path = folder / f".headcount-{os.urandom(8).hex()}.tmp"
     try:
         yield path
@@ -152,7 +151,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk if possible, so that they survive a power failure."""
+    """Write a folder's list of files to the disk, if possible, to survive a power failure."""
     with suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
         try:

@@ -1,8 +1,8 @@
 """Turns a column of any Arrow type into encoded values.
 
 A `Cleaning` is immutable and cleans each batch independently of the others, so any engine can clean
-rows on any machine. Values that must be refused raise no error here. They are counted, so that a
-later error can describe all the data: see `Problems`.
+rows on any machine. Values that must be refused raise no error here. They are collected as
+`Problems`, so that one error at the end can describe all of them.
 """
 
 from collections.abc import Sequence
@@ -45,12 +45,12 @@ OUTSIDE = ("error", "clamp", "other")
 OTHER = "other"  # the bucket for values that are in no other bucket
 MISSING = "missing"  # the bucket for people without a value, if `missing` is "bucket"
 _AS_IT_IS = Reading()
-_FEW_VALUES = 2**22  # up to this many possible values, one pass counts the people by value
+_FEW_VALUES = 2**22  # if a task has at most this many possible values, people are counted by value
 
 
 @dataclass(frozen=True, eq=False)
 class Cleaned:
-    """The encoded values of a batch. `kept` marks rows that have a value; None means all rows."""
+    """The codes of a batch. `kept` marks the rows that have a code. None means all rows."""
 
     codes: NDArray[Any]
     kept: NDArray[np.bool_] | None
@@ -76,7 +76,7 @@ class Cleaning:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are cleaned."""
+        """The names of the columns that are cleaned."""
         return (self.column,)
 
     @property
@@ -92,14 +92,14 @@ class Cleaning:
     @property
     def kind(self) -> Kind | None:
         """The kind of column to expect in a file without types. None means any kind."""
-        # Arrow would guess dates from the first rows alone.
+        # Dates are read as text, since Arrow would infer their type from the first rows alone.
         if self._of_text or self._of_dates or self.periods or self.reading.yes:
             return "text"
         return "real" if self.edges or self.task.value_kind == "real numbers" else None
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """The kinds of those columns for which one kind is expected."""
+        """The expected kind of each column. Columns that may be of any kind are left out."""
         return {self.column: self.kind} if self.kind else {}
 
     @property
@@ -138,7 +138,7 @@ class Cleaning:
 
     @property
     def fix(self) -> str:
-        """What can be done about values that do not fit."""
+        """A hint for users who have values that do not fit. It is empty if no setting helps."""
         if self.outside != "error":
             return ""
         if self.edges or self.periods or "clamp" in self.declared.settings:
@@ -161,7 +161,7 @@ class Cleaning:
 
     @property
     def _of_dates(self) -> bool:
-        """Whether values are dates or times, or their texts."""
+        """Whether values are dates or times, possibly written as text."""
         return not self.edges and self.declared.value_kind == "dates"
 
     def clean_batch(self, batch: "pyarrow.RecordBatch", first: int = 0) -> Cleaned:
@@ -227,7 +227,7 @@ class Cleaning:
         other = not self._of_text and not self._of_collections
         if is_text(array.type) and other and self.reading.parses:
             array = self._parsed(array)
-        if self._of_text and types.is_integer(array.type):  # files hold such labels as text
+        if self._of_text and types.is_integer(array.type):  # a CSV file would give text here
             array = array.cast(pyarrow.string())
         text = is_text(array.type)
         if text != self._of_text and not (text and self._of_collections):
@@ -269,7 +269,9 @@ class Cleaning:
             )
 
     def _parsed(self, text: "pyarrow.Array") -> "pyarrow.Array":
-        """The numbers in a column of text, or the column itself if not all of it is numbers."""
+        """The numbers in a column of text. If any text is not a number, the column is returned
+        unchanged.
+        """
         import pyarrow
 
         try:
@@ -336,7 +338,7 @@ def cleaning(
     bins: Sequence[float | str] | None = None,
     reading: Reading = _AS_IT_IS,
 ) -> Cleaning:
-    """The rules for cleaning a column, for a task or for bins. Invalid settings are refused.
+    """The rules that clean a column for a task, bins or a period. Invalid settings are refused.
 
     missing   "error" refuses missing values. "drop" leaves out their rows, but then the answer does
               not hide which people have no value. "bucket" adds a bucket to a histogram, for people
@@ -344,8 +346,9 @@ def cleaning(
     outside   "error" refuses values that do not fit. "clamp" moves numbers to the nearest bound or
               bin. "other" adds a bucket to a histogram, for values that are in no other bucket.
     bins      the edges in increasing order. [0, 18, 65] gives the buckets "[0, 18)" and "[18, 65]".
-              With a period, they are the first and the last day.
-    reading   which words mean yes, no or a missing value, and how fractions are written.
+              If `reading` has a period, `bins` are the first and the last day.
+    reading   which words mean yes, no or a missing value, how fractions are written, and which
+              period of time is a bucket.
     """
     checks.choice("outside", outside, OUTSIDE)
     if reading.yes and (task is None or not task.yes_no):
@@ -392,7 +395,7 @@ def _more_buckets(missing: Fill, outside: str) -> list[str]:
 
 
 def _check_closed(setting: str, chosen: str, task: Task) -> None:
-    """Refuse to add a bucket to a task that takes none."""
+    """Refuse a task to which the bucket cannot be added, or which already has it."""
     if "buckets" not in task.settings or task.buckets is None or task.open_values:
         raise InvalidParameter(
             f"`{setting}` may be {chosen} only with a histogram that is not open, got "

@@ -15,7 +15,7 @@ _WORDS = 8  # how many 8-byte words of a name decide which part `spread` gives i
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # multiplying by this number spreads numbers evenly
 
 
-BETWEEN_LABELS = ";"  # stands between the labels of one person in a text
+BETWEEN_LABELS = ";"  # separates the labels of one person in a text
 
 
 def plain(column: "pyarrow.Array") -> "pyarrow.Array":
@@ -81,13 +81,16 @@ def names(column: "pyarrow.Array", title: str) -> "pyarrow.Array":
 
 
 def numbered(names: "pyarrow.Array") -> tuple[NDArray[np.int32], int]:
-    """The number of each name, in the order in which names first occur, and how many there are."""
+    """The number of each name, and the number of distinct names.
+
+    Names are numbered from 0 in the order in which they first occur.
+    """
     found = names.dictionary_encode()
     return as_numpy(found.indices), len(found.dictionary)
 
 
 def spread(names: "pyarrow.Array", parts: int) -> NDArray[np.uint8]:
-    """A part for each name, from 0 to parts − 1. `parts` is a power of two, up to 256.
+    """Assigns each name to a part, from 0 to parts − 1. `parts` is a power of two, up to 256.
 
     Equal names get the same part. Different names are usually spread evenly, but nothing relies on
     this except speed.
@@ -99,7 +102,7 @@ def spread(names: "pyarrow.Array", parts: int) -> NDArray[np.uint8]:
 
 
 def _mixed_text(names: "pyarrow.Array") -> NDArray[np.uint64]:
-    """A number for each text, which depends on its length and its first words of 8 bytes."""
+    """A number for each text. It depends on the text's length and on its first words of 8 bytes."""
     _, places, data = names.buffers()
     ends = np.frombuffer(places, dtype=np.int64)[names.offset : names.offset + len(names) + 1]
     first, last = int(ends[0]), int(ends[-1])
@@ -138,8 +141,9 @@ def is_moment(kind: "pyarrow.DataType") -> bool:
 
 
 def moments(array: "pyarrow.Array") -> NDArray[Any]:
-    """Dates and times, or their texts, as a NumPy array. Times are local times of their time zone.
-    If one of the texts is neither a date nor a time, all texts are returned as they are.
+    """The dates or times of a column as a NumPy array. The column may hold them as text. A time
+    with a time zone becomes the local time in that zone. If one of the texts is neither a date nor
+    a time, all texts are returned unchanged.
     """
     import pyarrow
     from pyarrow import compute, types
@@ -157,7 +161,7 @@ def moments(array: "pyarrow.Array") -> NDArray[Any]:
 
 
 def no_number(words: "pyarrow.Array", decimal: str = ".") -> str:
-    """The first word that is not a number. One such word makes Arrow read the column as text."""
+    """The first word that is not a number. A single such word makes Arrow read a column as text."""
     for word in words:
         shown = value_text(word)
         try:
@@ -181,8 +185,8 @@ def numbers(array: "pyarrow.Array") -> NDArray[Any]:
 
 
 def as_numpy(array: "pyarrow.Array") -> NDArray[Any]:
-    """The values as a NumPy array. Arrow's own conversion first loads pandas, if it is installed.
-    Here numbers and bits without nulls are converted without pandas, since it is slow to load.
+    """The values as a NumPy array. Numbers and bits without nulls are converted without pandas.
+    Arrow's own conversion would first load pandas, if it is installed, and loading it is slow.
     """
     from pyarrow import types
 
@@ -201,7 +205,9 @@ def as_numpy(array: "pyarrow.Array") -> NDArray[Any]:
 
 
 def present(column: "pyarrow.Array", *, nan: bool) -> "pyarrow.Array | None":
-    """A mask of the rows with a value, or None if all have one. If `nan`, NaN means no value."""
+    """A mask of the rows that have a value, or None if all rows have one. If `nan` is true, a row
+    with NaN has no value.
+    """
     from pyarrow import types
 
     floating = nan and types.is_floating(column.type)

@@ -18,7 +18,9 @@ _MOST_CELLS = 2**26  # the largest number of counts in a census: groups times va
 
 @dataclass(eq=False)
 class Counting:
-    """Counts the people in each group. If the task has few values, it counts them by value, too."""
+    """Counts the people in each group. If the task has few values, it also counts the people with
+    each value.
+    """
 
     question: Question
     groups: Numbering
@@ -49,8 +51,8 @@ class Counting:
         self.counts[: len(new)] += new
 
     def censuses(self) -> dict[Group, Census]:
-        """The census of each group that has people or was declared, in the order of groups. There
-        are no censuses if there are no people.
+        """The census of each group that has people or was declared, in the order of `group_order`.
+        If there are no people at all, the result is empty.
         """
         grouped = self.question.group is not None
         numbers: Mapping[Group, int] = self.groups.numbers if grouped else {None: 0}

@@ -21,8 +21,8 @@ class Dialect:
     """How files are written. If `separator` or `encoding` is None, it is inferred from the
     beginning of each file.
 
-    `na` has further words for missing values, `decimal` is the sign before the digits of a
-    fraction, and `sheet` is the sheet of a workbook. `sheet` may be None if there is only one.
+    `na` lists additional words for missing values. `decimal` is the decimal sign of numbers.
+    `sheet` is the sheet of a workbook. It may be None if the workbook has only one sheet.
     """
 
     separator: str | None = None
@@ -53,14 +53,15 @@ class Dialect:
 
     def of_file(self, name: str, beginning: bytes, *, tabs: bool) -> "Dialect":
         """The dialect of a file, from its first bytes. A file whose separator is not clear is
-        refused. `tabs` says whether the file has a suffix for values that are separated by tabs.
+        refused. `tabs` says whether the file's suffix, such as .tsv, means that tabs separate the
+        values.
         """
         encoding = self.encoding or _MARKS.get(beginning[:2], "utf-8")
         decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
         text = decoder.decode(beginning).lstrip("\ufeff")
         found = replace(self, encoding=encoding)
         first = text.partition("\n")[0].rstrip("\r")
-        if first[:4].lower() == "sep=" and first[4:] in SEPARATORS:  # Excel writes such a line
+        if first[:4].lower() == "sep=" and first[4:] in SEPARATORS:  # Excel reads this line
             return replace(found, separator=self.separator or first[4:], skipped=1)
         if self.separator is None:
             whole = len(beginning) < BEGINNING
@@ -85,7 +86,9 @@ class Dialect:
         return (equal or ([","] if "," in several else several) or [","])[0]
 
     def _widths(self, lines: list[str], sign: str) -> list[int]:
-        """The number of values in each of the first lines."""
+        """The number of values in each line if `sign` separates them. If the lines cannot be read
+        with this separator, the list is empty.
+        """
         rows = csv.reader(lines, delimiter=sign, quotechar=self.quote)
         try:
             return [len(row) for row in rows if row]
@@ -94,12 +97,12 @@ class Dialect:
 
     @property
     def utf8(self) -> bool:
-        """Whether the text needs no other decoding than UTF-8."""
+        """Whether the text is in UTF-8."""
         return self.encoding is None or codecs.lookup(self.encoding).name in ("utf-8", "utf-8-sig")
 
     def check_matters(self, name: str, *, text: bool = False, sheets: bool = False) -> None:
-        """Refuse settings that have no effect on the data with this name. `text` says whether the
-        data are files of separated values, and `sheets` whether they are workbooks.
+        """Refuse settings that have no effect on the data. Errors call the data `name`. `text` says
+        whether the data are files of separated values. `sheets` says whether they are workbooks.
         """
         settings = (
             ("separator", self.separator is not None, text, "files of separated values"),
@@ -122,7 +125,7 @@ class Recoded(io.RawIOBase):
         self._stored, self._decoder = stored, codecs.getincrementaldecoder(encoding)()
 
     def read(self, size: int = -1) -> bytes:
-        # A byte becomes at most three bytes of UTF-8.
+        # One byte becomes at most three bytes of UTF-8, so only a third of `size` is read.
         while block := self._stored.read(max(1, size // 3)):
             if text := self._decoder.decode(block):
                 return text.encode()

@@ -1,4 +1,4 @@
-"""Encodes rows for a question: values, persons and groups become numbers."""
+"""Encodes rows for a question: values become codes, and groups become numbers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,8 @@ MOST_GROUPS = 10_000
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
     """The encoded values of rows. If the question has persons or groups, each row also has the
-    name of its person or the number of its group. Names are whole numbers or text (see `names`).
+    name of its person or the number of its group. The function `names` gives the names of persons
+    as whole numbers or as text.
     """
 
     codes: NDArray[Any]
@@ -76,8 +77,8 @@ class LeftOut:
     persons: "list[pyarrow.Array]" = field(default_factory=list)
 
     def and_persons(self, persons: "Sequence[pyarrow.Array]") -> int:
-        """The number of people: these persons, and all people whose rows were left out. All rows
-        of a person must be in one array of `persons`.
+        """The number of people in `persons` and in the rows that were left out, together. In
+        `persons`, all rows of a person must be in the same array.
         """
         import pyarrow
         from pyarrow import compute
@@ -110,8 +111,8 @@ class Numbering:
         return cls.of_groups(None if question.group is None else groups)
 
     def of(self, column: "pyarrow.Array", title: str) -> tuple[NDArray[np.int64], list[Any]]:
-        """The number of each row's name in a column, and a list of unknown names. Unknown names
-        occur only if the numbering is closed; their number is −1.
+        """The number of the name in each row, and a list of unknown names. Unknown names occur only
+        if the numbering is closed. Their number is −1.
         """
         names, where = listed(column, title)
         if self.closed:  # names are compared as text, since text files have no types
@@ -250,7 +251,7 @@ class EncodedTable:
 
 
 def _combined(columns: "list[pyarrow.Array]") -> "pyarrow.Array":
-    """The values of several columns as one name in each row."""
+    """A name for each row, which joins the row's values in several columns."""
     import pyarrow
     from pyarrow import compute
 
@@ -259,7 +260,7 @@ def _combined(columns: "list[pyarrow.Array]") -> "pyarrow.Array":
 
 
 def group_name(group: Any) -> Any:
-    """The name of a group. If it is given by the values of several columns, they are joined."""
+    """The name of a group. If `group` lists the values of several columns, they are joined."""
     listed = isinstance(group, list | tuple)
     return BETWEEN.join(map(str, group)) if listed else group
 

@@ -1,13 +1,14 @@
 """The interface of an engine, which reads people's rows where they are stored and returns counts.
 
-There are two steps, since a protocol is built for a crowd of known size:
+An engine works in two steps, since a protocol is built for a crowd of known size:
 
 1. `Engine.census` reads the rows once. It refuses rows that do not fit the question. It counts the
-   people in each group. If the task has few values, it also counts the people with each value.
-   Censuses of separate rows can be added.
-2. If the task has many values, `Crowds.tallies` randomizes every row and counts the messages.
-   Tallies of separate rows can be added, too. If the task has few values, the counts of the census
-   are enough. Then rows are not read again, and `data.estimate` makes messages from the counts.
+   people in each group. If the task has few values, it also counts the people with each value,
+   unless values must stay on other machines (`Question.values_stay`). Censuses of separate rows
+   can be added.
+2. If the census does not count people by value, `Crowds.tallies` randomizes every row and counts
+   the messages. Tallies of separate rows can be added, too. If the census counts people by value,
+   rows are not read again, and `road.road.walk` makes messages from the counts.
 
 The local engine (`data.local`) is the default. An engine on a cluster cleans rows with the
 same `Question`, and the rows can stay on the cluster.
@@ -31,7 +32,7 @@ from headcount.road.people import Group, People, Progress
 
 @dataclass(frozen=True, eq=False)
 class Census:
-    """The number of people. If the task has few values, `counts[v]` of them hold value v."""
+    """The number of people. If the task has few values, `counts[v]` people have the value v."""
 
     users: int
     counts: NDArray[np.int64] | None = None
@@ -51,7 +52,7 @@ def check_same(
     wanted: Iterable[Group],
     name: str,
 ) -> None:
-    """Refuse tallies with more or fewer people than the census: the rows must have changed."""
+    """Refuse tallies with more or fewer people than the census, since then the rows changed."""
     for group in wanted:
         seen, again = censuses[group].users, tallies[group].users if group in tallies else 0
         if seen != again:
@@ -91,6 +92,6 @@ class Engine(ABC):
     def census(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:
         """Read the rows once. `HeadcountError` is raised if the rows do not fit the question.
 
-        If the question names a person column, random bits from `source` choose among the rows of
-        each person.
+        If the question names a person column, random bits from `source` choose which rows of each
+        person are used.
         """

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Parts of the source of random bits. Part 0 chooses among the rows of each person. Part 1 is for
-# the protocol.
+# Parts of the source of random bits. Part 0 chooses which rows of each person are used. Part 1 is
+# for the protocol.
 _CHOICE, _PROTOCOL = 0, 1
 
 
@@ -75,8 +75,8 @@ def estimate(
               DuckDB relation, an SQL query, the path of a file or folder, or a pattern of
               paths (CSV, Parquet, JSON lines, Feather, Excel). A query can also come as `query`.
     task      the question. Leave it out if you give `bins`, the edges of buckets for numbers.
-    ledger    a ledger, or the path or URL of one. Before the release is made, it is charged to
-              `dataset` in this ledger. It is refused if it would exceed the dataset's limit.
+    ledger    a ledger, or the path or URL of one. The release is charged to `dataset` in this
+              ledger before it is made. A release that would exceed the dataset's limit is refused.
 
     All settings are keyword arguments:
 
@@ -87,9 +87,9 @@ def estimate(
     protocol  the name of a protocol, or a protocol object. With a name, `options` are the
               protocol's options. The default is the protocol with the least error.
     honest    how many people in the table are sure to follow the protocol. The default is
-              everybody. The dishonest people may all be in one group. Without `person`, `honest`
-              may be a mapping with a number for each group. In shuffle trust, guarantees rely only
-              on honest people.
+              everybody. In the worst case, all dishonest people are in one group. Without `person`,
+              `honest` may be a mapping with a number for each group. In shuffle trust, guarantees
+              rely only on honest people.
     missing   how to treat missing values: "error", "drop" (then the answer does not hide which
               people have no value), "bucket" (adds a bucket for them), or a value to fill in.
     outside   how to treat values that do not fit: "error", "clamp" (for numbers and bins), or

@@ -1,4 +1,4 @@
-"""Reads rows of the files (CSV, Parquet, Arrow, JSON lines, Excel) at a path or pattern."""
+"""Reads the rows of files at a path: CSV, Parquet, Arrow, JSON lines or Excel."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,14 +27,14 @@ _AHEAD = 4  # how many batches of a Parquet file are read ahead
 _SMALL = 2**14  # if the average row group has fewer rows, Arrow's datasets are not used
 _BLOCK = 2**22  # how many bytes of a text file are read at a time
 _DEEPEST = 100  # how many levels of nested lists and objects a JSON value may have
-_NO_MARKS = bytes({*range(256)} - {*b'"[]{}'})  # all bytes but quotes, brackets and braces
+_NO_MARKS = bytes({*range(256)} - {*b'"[]{}'})  # all bytes except quotes, brackets and braces
 _STEPS = np.zeros(256, dtype=np.int8)  # how each byte changes the depth of nesting
 _STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
 _MISSING = ["", "NULL", "null", "NaN", "nan"]
 
 
 def file_rows(place: Path | str, dialect: Dialect = PLAIN) -> Rows:
-    """The rows of all files at a path. All files must have the same format."""
+    """The rows of all files at a path or pattern. All files must have the same format."""
     files = files_at(place)
     endings = {ending(file) for file in files}
     name = files[0].name if len(files) == 1 else str(place)
@@ -112,8 +112,8 @@ class ParquetRows(DatasetRows):
         )
 
     def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
-        """The batches of the dataset. A file that lacks a column is refused, since Arrow would read
-        nulls for this column.
+        """The batches of the dataset. A file that lacks one of the columns is refused, since Arrow
+        would read nulls in its place.
         """
         from pyarrow import dataset
 
@@ -137,8 +137,8 @@ class ParquetRows(DatasetRows):
     def _of_file(
         self, path: str, keys: Mapping[str, Any], columns: Sequence[str]
     ) -> "Iterator[pyarrow.RecordBatch]":
-        """The batches of one file. A dataset makes a batch of each row group, but here small row
-        groups are joined. `keys` has the values that the names of folders give to columns.
+        """The batches of one file. Small row groups are joined, since a dataset would make a small
+        batch of each. `keys` maps columns to the values that the names of folders give them.
         """
         import pyarrow
         from pyarrow import parquet
@@ -157,13 +157,13 @@ class ParquetRows(DatasetRows):
 
     @property
     def holder(self) -> str:
-        """The first file, since Arrow assumes that all files have the columns of this file."""
+        """The name of the first file. Arrow assumes that all files have this file's columns."""
         return self.name if len(self._files) == 1 else str(self._files[0])
 
 
 class OneParquetFile(Rows):
-    """Rows of one Parquet file. It is read without Arrow's datasets, since loading them also loads
-    pandas, which takes a long time.
+    """Rows of one Parquet file. The file is read without Arrow's datasets. Importing them would
+    also import pandas, which takes a long time.
     """
 
     wanted = "a readable .parquet file"
@@ -192,8 +192,8 @@ class OneParquetFile(Rows):
 
 
 def _batches_of(file: Any, columns: Sequence[str]) -> "Iterator[pyarrow.RecordBatch]":
-    """The batches of a Parquet file. Small row groups are read together. Large ones are not, since
-    Arrow holds all row groups that it reads together in memory.
+    """The batches of a Parquet file. Small row groups are read together, until they have `_BATCH`
+    rows. Arrow holds all row groups that are read together in memory.
     """
     together, rows = [], 0
     for group in range(file.num_row_groups):
@@ -205,7 +205,7 @@ def _batches_of(file: Any, columns: Sequence[str]) -> "Iterator[pyarrow.RecordBa
 
 
 def _ahead(batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
-    """The same batches. A thread reads some of them ahead while earlier ones are in use."""
+    """The same batches. A thread reads a few batches ahead while earlier batches are in use."""
     with ThreadPoolExecutor(1) as reader:
         waiting = deque(reader.submit(next, batches, None) for _ in range(_AHEAD))
         while (batch := waiting.popleft().result()) is not None:
@@ -255,7 +255,7 @@ class _TextRows(Rows):
     def _file(
         self, file: Path, columns: Sequence[str], kinds: Kinds
     ) -> "Iterator[tuple[pyarrow.RecordBatch, int]]":
-        """The batches of a file. Each comes with the number of bytes read so far."""
+        """The batches of a file. Each batch comes with the number of bytes read so far."""
         dialect = self._dialect(file)
         with _opened(file, dialect) as (text, _):
             schema = self._guess(text, dialect)
@@ -293,7 +293,7 @@ def _type(guessed: "pyarrow.DataType", kind: Kind | None) -> "pyarrow.DataType":
     import pyarrow
     from pyarrow import types
 
-    if kind == "text" or types.is_binary(guessed):  # Arrow refuses text that is not UTF-8
+    if kind == "text" or types.is_binary(guessed):  # so Arrow refuses text that is not UTF-8
         return pyarrow.string()
     if types.is_null(guessed) or (kind == "real" and types.is_integer(guessed)):
         return pyarrow.float64()
@@ -318,8 +318,8 @@ class CsvRows(_TextRows):
         """The batches of a CSV file.
 
         A row with one column too many is added at the end. Arrow must report this row as an error.
-        If Arrow does not, a quoted value has no closing quote, and all later rows became part of
-        that value.
+        If Arrow does not report it, a quoted value has no closing quote, and all later rows became
+        part of that value.
         """
         import pyarrow
 
@@ -344,7 +344,7 @@ def _csv(text: "_CsvText", types: Types, dialect: Dialect) -> Any:
         parse_options=csv.ParseOptions(
             delimiter=dialect.separator,
             quote_char=dialect.quote,
-            ignore_empty_lines=False,  # with one column, an empty line is a person without a value
+            ignore_empty_lines=False,  # in a single column, an empty line is a missing value
             newlines_in_values=True,  # quoted values may contain line ends
         ),
         convert_options=csv.ConvertOptions(
@@ -358,10 +358,10 @@ def _csv(text: "_CsvText", types: Types, dialect: Dialect) -> Any:
 
 
 class _CsvText:
-    """The text of a CSV file in blocks, followed by one more row in a block of its own.
+    """A stream of the text of a CSV file in blocks. The row `last` follows in a block of its own.
 
-    No block ends between the two bytes of a line end (CR LF). Arrow would drop the second byte,
-    although it may belong to a person's value.
+    No block ends between the two bytes of a line end (CR LF). Otherwise Arrow would drop the second
+    byte, although the line end may be part of a person's value.
     """
 
     closed = False
@@ -403,8 +403,8 @@ class JsonRows(_TextRows):
         """The batches of a file of JSON lines.
 
         If a column must be text but holds values without quotes, the values are first read with
-        their own type, and then turned into text. Columns of fractional numbers stay numbers, since
-        they are read as floats, which may have lost digits.
+        their own type, and then turned into text. Columns of fractional numbers stay numbers: as
+        floats they may have lost digits, so their text could differ from the text in the file.
         """
         import pyarrow
         from pyarrow.types import is_boolean, is_floating, is_integer, is_string
@@ -433,7 +433,7 @@ def _json(text: Any, **options: Any) -> Any:
 
 
 def _depth(text: bytes) -> int:
-    """How deeply lists and objects are nested in JSON text."""
+    """The number of levels to which lists and objects are nested in JSON text."""
     marks = text.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _NO_MARKS)
     codes = np.frombuffer(marks, dtype=np.uint8)
     in_string = np.cumsum(codes == ord('"')) % 2 == 1

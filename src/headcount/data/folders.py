@@ -1,7 +1,7 @@
-"""Lists the files at a path. No rows are lost silently: a file of another format is refused.
+"""Lists the files at a path. A file of an unknown format is refused, so no rows are lost silently.
 
-Only files and folders whose names begin with `.` or `_` are skipped, since they are not data. The
-exception is a folder `_name=value`, which may hold data.
+Files and folders whose names begin with `.` or `_` are skipped, since they are not data. A folder
+`_name=value` may hold data, so it is not skipped.
 """
 
 import os
@@ -27,7 +27,9 @@ ENDINGS = (
 
 
 def ending(file: Path) -> str:
-    """The suffix for the format of a file, without a suffix for compression, or "" if unknown."""
+    """The suffix that names the format of a file, or "" if the format is unknown. A suffix for
+    compression is ignored.
+    """
     inner = file.with_suffix("") if file.suffix.lower() in PACKED else file
     suffix = inner.suffix.lower()
     packable = suffix in (*CSV, *JSON)
@@ -35,7 +37,9 @@ def ending(file: Path) -> str:
 
 
 def files_at(place: Path | str) -> list[Path]:
-    """A file, all files of a folder, or all files that match a pattern, sorted by name."""
+    """The file at a path, all files in a folder, or all files that match a pattern. They are sorted
+    by name.
+    """
     with readable(str(place), "a readable file or folder"):
         named = Path(place)
         paths = [named] if os.path.lexists(named) else _matches(str(place))
@@ -109,8 +113,8 @@ def _is_left_out(name: str) -> bool:
 
 
 def _matches(pattern: str) -> list[Path]:
-    """The paths that match a pattern. A folder that cannot be read is refused; `glob` would skip
-    it.
+    """The paths that match a pattern. A folder that cannot be read is refused, since `glob` would
+    skip it.
     """
     parts = Path(pattern).parts
     first = next((at for at, part in enumerate(parts) if has_magic(part)), len(parts))

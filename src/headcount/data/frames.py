@@ -1,4 +1,4 @@
-"""Reads rows of data in memory and of streams: data frames, arrays and iterables."""
+"""Reads rows from data in memory and from streams: data frames, arrays and iterables."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -109,7 +109,7 @@ def arrow_rows(data: Any) -> Rows:
         if isinstance(data, pyarrow.RecordBatchReader)
         else pyarrow.RecordBatchReader.from_stream(data)
     )
-    # It is unknown whether such a stream can be read a second time.
+    # An object with the stream interface may not allow a second read.
     return StreamRows(reader.schema.names, lambda columns: reader)
 
 

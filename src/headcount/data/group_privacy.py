@@ -2,7 +2,7 @@
 
 If a protocol is (η, δ')-private for replacing one row, it is (kη, δ' Σ_{i<k} e^{iη})-private for
 replacing k rows. So if a person has the budget (ε, δ), each row has the budget η = ε/k and
-δ' = δ / Σ_{i<k} e^{iη}. Both are rounded down.
+δ' = δ / Σ_{i<k} e^{iη}. Both η and δ' are rounded down.
 """
 
 import math
@@ -18,7 +18,7 @@ from headcount.core.table import short
 
 
 def row_budget(budget: Budget, rows: int) -> Budget:
-    """A budget for one row that keeps a person with `rows` rows within `budget`."""
+    """The budget of one row, such that a person with `rows` rows spends at most `budget`."""
     if rows == 1:
         return budget
     epsilon = _below(Fraction(budget.epsilon) / rows)

@@ -15,11 +15,11 @@ from headcount.road.people import Group
 
 @dataclass(frozen=True, eq=False)
 class GroupedEstimate(Exported, Mapping[Group, Estimate]):
-    """The estimate for each group, in the order of groups.
+    """The estimate for each group, sorted by group.
 
-    Each person's value is in only one group. So `guarantee`, which covers all estimates together,
-    is the weakest of their guarantees. The names of the groups and the number of people in each
-    group are public. `contrasts` compares the groups.
+    `guarantee` covers all estimates together. Each value is in only one group, so the guarantee is
+    the weakest one of all groups. The names of the groups and the number of people in each group
+    are public. The function `contrasts` compares the groups.
     """
 
     group: str
@@ -49,14 +49,16 @@ class GroupedEstimate(Exported, Mapping[Group, Estimate]):
         return next(iter(self.values())).task
 
     def postprocess(self, name: str) -> "GroupedEstimate":
-        """All estimates after the step of `core.postprocessing` with this name."""
+        """The estimates after postprocessing. `name` is the name of a step, as in
+        `Estimate.postprocess`.
+        """
         changed = {group: estimate.postprocess(name) for group, estimate in self.items()}
         return replace(self, estimates=changed)
 
     def table(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> Table:
-        """A table with the rows of every group's own table."""
+        """One table with the rows of all groups. The first columns are the group and its people."""
         kind = {"sampling": sampling, "simultaneous": simultaneous}
         tables = {group: one.table(confidence, **kind) for group, one in self.items()}
         first = next(iter(tables.values()))
@@ -75,8 +77,8 @@ class GroupedEstimate(Exported, Mapping[Group, Estimate]):
     def records(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> dict[str, list[Any]]:
-        """The rows of every group's own records. If groups come from several columns, each of these
-        columns is there, too.
+        """The records of all groups, with a column `group`. If groups come from several columns,
+        the records also have each of these columns.
         """
         kind = {"sampling": sampling, "simultaneous": simultaneous}
         whole: dict[str, list[Any]] = {}
@@ -96,7 +98,9 @@ class GroupedEstimate(Exported, Mapping[Group, Estimate]):
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> dict[str, Any]:
-        """All estimates as a dictionary for JSON, with intervals: see `Estimate.interval`."""
+        """All estimates and their intervals as a dictionary for JSON. `Estimate.interval` explains
+        the parameters.
+        """
         kind = {"sampling": sampling, "simultaneous": simultaneous}
         return {
             "task": self.task,

@@ -3,8 +3,8 @@
 `honest` is the number of honest people in the whole table. It includes people without a value,
 whose rows are left out. In the worst case, all dishonest people have a value and are in the same
 group. So if D people may be dishonest and nobody has more than k rows, a group of n rows has at
-least n − kD honest rows. Conversely, if the guarantee of a group relies on h honest rows among its
-n rows, the guarantee holds as long as at most (n − h)/k people are dishonest.
+least n − kD honest rows. Conversely, suppose that the guarantee of a group relies on h honest rows
+among its n rows. Then the guarantee holds as long as at most (n − h)/k people are dishonest.
 
 This matters only in shuffle trust. In central and local trust, nobody relies on other people's
 noise.
@@ -29,7 +29,7 @@ _LISTED = 5  # if there are more groups than this, they are not listed
 
 
 def check_honest(honest: Honest, question: Question) -> None:
-    """Refuse a number for each group if the question does not allow it. This reads no rows."""
+    """Refuse a mapping from groups to numbers if the question does not allow it. Reads no rows."""
     if isinstance(honest, Mapping) and (question.group is None or question.person is not None):
         raise InvalidParameter(
             "`honest` must be a number, unless there are groups and each row is one person; "
@@ -39,7 +39,10 @@ def check_honest(honest: Honest, question: Question) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Honesty:
-    """The caller's number of honest people (`said`), and a lower bound for each group."""
+    """The caller's number of honest people (`said`), and a lower bound for each group.
+
+    The lower bounds count rows. Without a person column, each row is a person.
+    """
 
     said: Honest
     crowds: Crowds
@@ -51,7 +54,7 @@ class Honesty:
         object.__setattr__(self, "_least", self._surely())  # this refuses impossible numbers
 
     def crowd(self, group: Group) -> Crowd:
-        """The crowd of a group. Its number of honest people is a lower bound."""
+        """The crowd of a group. The crowd's number of honest people is a lower bound."""
         least = self._least[group]
         if least < 1:
             raise self._nobody(group)

@@ -1,8 +1,8 @@
-"""The default engine. It runs in threads of this process, and needs memory for a few batches.
+"""The default engine, which runs in threads of this process.
 
-The first pass counts people. If the task has many values, a second pass reads the rows again. If
-the rows are few or cannot be read again, the first pass keeps the encoded rows, and there is no
-second pass over the data.
+The first pass counts people. If the task has many values, a second pass over the rows randomizes
+them. If the rows are few, cannot be read again, or were chosen at random for each person, the first
+pass keeps the encoded rows in memory, and the second pass reads them there.
 """
 
 from collections.abc import Iterable, Mapping

@@ -51,7 +51,9 @@ class Periods:
 
 
 def periods(name: str, ends: Sequence[Any] | None) -> Periods:
-    """The periods from a first to a last day. Days of the week and hours need no such days."""
+    """The periods from the first to the last day in `ends`. For days of the week and hours, `ends`
+    must be None.
+    """
     checks.choice("period", name, PERIODS)
     if name in _REPEATED:
         if ends is not None:

@@ -26,7 +26,8 @@ class DoesNotFit(InvalidValue):
 
 @dataclass(frozen=True)
 class Problems:
-    """How many rows lack a value or hold a value that does not fit, and the first few such rows.
+    """How many rows have no value, how many rows have a value that does not fit, and the first few
+    rows of both kinds.
 
     Problems of consecutive rows can be added.
     """
@@ -48,7 +49,7 @@ class Problems:
         rows: NDArray[np.int64] | None,
         first: int,
     ) -> "Problems":
-        """The problem that the values at the indices `places` do not fit.
+        """The problems of values that do not fit. `places` has the indices of these values.
 
         `rows` has the row of each value within its batch. If `rows` is None, value i is in row i.
         `first` is the number of rows before the batch.
@@ -74,8 +75,8 @@ class Problems:
     def refuse(self, allowed: str, unit: str = "person", hint: str = "") -> None:
         """Raise an error if there are problems.
 
-        `allowed` describes the values that fit, and `hint` says what to do about the others. `unit`
-        is "person" if each row is a person, or else "row".
+        `allowed` describes the values that fit. `hint` says what to do about values that do not
+        fit. `unit` is "person" if each row is a person, or else "row".
         """
         if self.missing:
             first, *others = (f"{unit} {row + 1}" for row in self.first_missing)

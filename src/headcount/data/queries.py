@@ -1,4 +1,4 @@
-"""Reads rows from DuckDB, either of an SQL query or of a relation."""
+"""Reads the rows of an SQL query or of a relation with DuckDB."""
 
 import re
 from glob import glob

@@ -1,6 +1,6 @@
 """A question about a table: the columns to read, and the rules for counting rows.
 
-An engine needs no other information.
+An engine needs no other information about the question.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ class Question:
 
     If there is a `person` column, at most `rows_per_person` rows of each person count, chosen at
     random. If there are several `group_columns`, a group is a combination of their values. `groups`
-    has the declared groups; None means all groups in the table. If `values_stay`, a census only
-    counts people, and no values leave the machines that hold the rows.
+    has the declared groups. None means all groups in the table. If `values_stay` is true, a census
+    only counts people, and no values leave the machines that hold the rows.
     """
 
     cleaning: Cleaning
@@ -44,17 +44,17 @@ class Question:
 
     @property
     def public(self) -> tuple[str, ...]:
-        """The columns of persons and of groups, which are not hidden."""
+        """The columns of persons and of groups. These columns are public."""
         return tuple(name for name in (self.person, *self.group_columns) if name is not None)
 
     @property
     def group(self) -> str | None:
-        """The name of the groups, which may come from several columns. None without groups."""
+        """The names of the group columns, joined. It is None if there are no groups."""
         return BETWEEN.join(self.group_columns) if self.group_columns else None
 
     @property
     def counting(self) -> bool:
-        """Whether a census counts people by value, too."""
+        """Whether a census also counts the people with each value."""
         return self.cleaning.few_values and not self.values_stay
 
     @property

@@ -1,6 +1,6 @@
 """How a column is read: which words mean yes, no or a missing value, and how fractions are written.
 
-These rules hold for a column of a file, of a data frame and of a query alike.
+The same rules hold for columns of files, data frames and queries.
 """
 
 import re
@@ -17,7 +17,7 @@ from headcount.core.errors import InvalidParameter
 if TYPE_CHECKING:
     import pyarrow
 
-# Words that mean yes, each with the word that means no.
+# Pairs of words: the first word means yes, and the second word means no.
 _PAIRS = {"yes": "no", "y": "n", "true": "false", "t": "f", "1": "0", "on": "off"}
 _OPPOSITES = _PAIRS | {no: yes for yes, no in _PAIRS.items()}
 _ABSENT = {"na", "n/a", "#n/a", "-", "--", ".", "?", "none", "null", "nan", "missing", "unknown"}
@@ -28,9 +28,9 @@ _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+\s*")
 class Reading:
     """The rules for reading a column. The function `reading` makes and checks them.
 
-    `yes` and `no` are the words for both answers of a count, in lower case. `na` has the words that
-    mean a missing value. `decimal` is the sign before the digits of a fraction. If there is a
-    `period`, such as "month", dates are put into its buckets.
+    `yes` and `no` are the words for the two answers of a count, in lower case. `na` has the words
+    that mean a missing value. `decimal` is the decimal sign of numbers. If there is a `period`,
+    such as "month", dates are put into buckets of this period.
     """
 
     yes: tuple[str, ...] = ()
@@ -72,7 +72,9 @@ class Reading:
     def answers(
         self, column: "pyarrow.Array", dtype: np.dtype[Any]
     ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """1 for each yes and 0 for each no, and a mask of other values (None if there are none)."""
+        """An array with 1 for each yes and 0 for each no, and a mask of all other values. The mask
+        is None if there are no other values.
+        """
         import pyarrow
         from pyarrow import compute
 
@@ -86,17 +88,17 @@ class Reading:
 
     @property
     def parses(self) -> bool:
-        """Whether text is read as numbers, since the rules say how numbers are written."""
+        """Whether columns of text are read as numbers. This is so if `na` or `decimal` is set."""
         return bool(self.na) or self.decimal != "."
 
     def parsed(self, text: "pyarrow.Array") -> "pyarrow.Array":
-        """The numbers that a column of text holds. Arrow raises an error if it holds other text."""
+        """The numbers in a column of text. Arrow raises an error if any text is not a number."""
         import pyarrow
         from pyarrow import compute
 
         text = compute.utf8_trim_whitespace(text)
         if self.decimal != ".":
-            text = compute.replace_substring(text, ".", "point")  # a point has no meaning here
+            text = compute.replace_substring(text, ".", "point")  # Arrow then refuses the number
             text = compute.replace_substring(text, self.decimal, ".")
         try:
             return text.cast(pyarrow.int64())
@@ -168,8 +170,8 @@ def _is_number(word: str) -> bool:
 
 
 def _words(column: "pyarrow.Array", known: list[str]) -> "pyarrow.Array":
-    """The values as words in lower case. True and false become the known words with the same
-    meaning.
+    """The values as words in lower case. The Boolean values true and false become words in `known`
+    that mean yes and no, or null if `known` has no such word.
     """
     import pyarrow
     from pyarrow import compute, types

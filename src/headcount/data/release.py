@@ -16,8 +16,8 @@ from headcount.data.honesty import relied_on
 from headcount.data.question import Question
 from headcount.road.people import Group
 
-# The share of δ that pays for drawing all messages in a single step. Such a draw has only
-# approximately the right distribution.
+# The share of δ that pays for drawing all messages in a single step. The distribution of this draw
+# is only approximately right.
 SHARE = 2.0**-4
 _MANY = 2**22  # if there are more messages than this, they are drawn in a single step if possible
 
@@ -26,7 +26,7 @@ _MANY = 2**22  # if there are more messages than this, they are drawn in a singl
 class Release:
     """One answer, or the answers for several groups, with their protocols and joint cost."""
 
-    protocols: tuple[Protocol, ...]  # the protocol of each group, in the order of groups
+    protocols: tuple[Protocol, ...]  # the protocol of each group
     guarantee: Guarantee
     curve: PrivacyCurve
 
@@ -41,8 +41,8 @@ class Release:
 
 
 def release(protocol: Protocol, question: Question, reserve: float, users: int) -> Release:
-    """The release of one protocol for this many people. `reserve` is added to the δ of the
-    protocol.
+    """The release of one protocol for a crowd of `users`. `reserve` is the δ that pays for drawing
+    all messages in a single step. It is added to the δ of the protocol.
     """
     guarantee, curve = protocol.guarantee, protocol.curve
     guarantee = replace(guarantee, honest=min(guarantee.honest, users))
@@ -80,7 +80,7 @@ def joint(releases: Mapping[Group, Release], crowds: Crowds, question: Question)
     alike = len({promise.epsilon for promise in promises}) == 1
     methods = [*dict.fromkeys(promise.method for promise in promises)]
     honest = min(promise.honest for promise in promises)
-    # If every group needs only one honest person, that is the person whose value is protected.
+    # A guarantee with one honest person relies only on the person whose value is protected.
     if first.guarantee.trust is Trust.SHUFFLE and any(one.honest > 1 for one in promises):
         needed = {group: one.guarantee.honest for group, one in releases.items()}
         honest, words = relied_on(needed, crowds, question)
@@ -99,8 +99,8 @@ def joint(releases: Mapping[Group, Release], crowds: Crowds, question: Question)
 
 
 def drawn_at_once(protocol: Protocol, question: Question, users: int) -> bool:
-    """Whether all messages are drawn in a single step. This requires very many messages and a
-    protocol with δ > 0, so that a pure guarantee stays pure.
+    """Whether all messages are drawn in a single step, from the counts of people by value. This is
+    done only for very many messages, and never with δ = 0, so that a pure guarantee stays pure.
     """
     return (
         question.counting

@@ -99,7 +99,7 @@ class Request:
 
     @classmethod
     def of(cls, data: Any, task: Task | None, settings: Mapping[str, Any]) -> "Request":
-        """A request with these settings, after checking them."""
+        """Create a request with these settings, and check the settings."""
         known = {field.name for field in fields(cls)} - {"data", "task"}
         for name in settings:
             if name not in known:
@@ -211,7 +211,7 @@ class Request:
 
     @cached_property
     def question(self) -> Question:
-        """All information that an engine needs."""
+        """The question about the table, which has all information that an engine needs."""
         rows, place = self.rows, self.place
         column = self.column
         if column is None and isinstance(place, LocalEngine):
@@ -243,7 +243,7 @@ class Request:
 
     @property
     def _group_columns(self) -> tuple[str, ...]:
-        """The columns of the groups."""
+        """The names of the columns that define the groups."""
         if self.group is None or isinstance(self.group, str):
             return () if self.group is None else (self.group,)
         names = list(self.group) if isinstance(self.group, Sequence) else []
@@ -286,5 +286,5 @@ class Request:
 
 
 def _is_number(name: object) -> bool:
-    """Whether a name is a whole number that fits into 64 bits, as in a column."""
+    """Whether the name of a group is a whole number of at most 64 bits."""
     return isinstance(name, int) and abs(name) < 2**64

@@ -5,8 +5,8 @@ not depend on values, so the choice reveals nothing. Rows with equal keys get fu
 so all sets of k rows of a person are equally likely.
 
 If there are many rows, they are divided into parts, and all rows of a person are in one part. Parts
-are small enough for the cache of a core, and several cores work on them. The memory is at most
-three times the memory of the kept rows, or that of `_SPARE` rows if that is larger.
+are small enough for the cache of a core, and several cores work on them. The choice needs at most
+the memory of `_SPARE` rows, or three times the memory of the kept rows if that is larger.
 """
 
 import os
@@ -34,7 +34,9 @@ _LAST = np.uint64(2**64 - 1)
 
 @dataclass(frozen=True, eq=False)
 class _Keyed:
-    """Rows with their random keys. `further` has keys that break ties; 0 means no such key."""
+    """Rows with their random keys. `further` has the keys that break ties. A row without such a key
+    has a 0 there.
+    """
 
     rows: EncodedRows
     keys: NDArray[np.uint64]
@@ -106,8 +108,8 @@ class RowChoice:
         self._kept = self._collected = sum(len(part) for pieces in self._parts for part in pieces)
 
     def _settled(self, tried: "_Tried") -> list[_Keyed]:
-        """The selected rows. If equal keys have prevented the selection, further keys decide. They
-        are drawn here, since a source need not be safe to share between threads.
+        """The selected rows. If equal keys prevented the selection, further keys decide. Only this
+        thread draws further keys, since a source need not be safe to share between threads.
         """
         while not tried.done:
             (whole,) = tried.pieces
@@ -116,7 +118,9 @@ class RowChoice:
 
 
 class _Tried(NamedTuple):
-    """The rows that a selection kept in one piece, or all rows if equal keys prevented it."""
+    """The rows that a selection kept. If equal keys prevented it, `done` is false and `pieces` has
+    all rows.
+    """
 
     pieces: list[_Keyed]
     done: bool = True
@@ -171,8 +175,9 @@ def _ordered(
 
 
 def _with_further_keys(whole: _Keyed, source: Source) -> _Keyed:
-    """The same rows. If a row's keys equal those of another row of its person, it gets a further
-    key. A row that has such a key already keeps it, unless the further keys are equal as well.
+    """The same rows, with more further keys. If two rows of a person have equal keys, both rows get
+    a further key. A row that already has a further key keeps it, unless the further keys of both
+    rows are equal.
     """
     persons, _ = numbered(whole.persons)
     further = np.zeros(len(whole), dtype=np.uint64) if whole.further is None else whole.further

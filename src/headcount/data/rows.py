@@ -25,7 +25,7 @@ _LISTED = 12  # the largest number of column names that a message lists
 
 
 class Rows(ABC):
-    """A stream of record batches. If `again`, the stream can be read again and has the same rows.
+    """A stream of record batches. If `again` is true, it can be read again and has the same rows.
 
     Error messages refer to the data as `name`, and say that the data must be `wanted`.
     """
@@ -68,8 +68,8 @@ class Rows(ABC):
 
 
 def _merged(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The same rows, but small batches of the same columns are joined, since cleaning a batch takes
-    some time even if the batch is small.
+    """The same rows in fewer batches. Small batches with the same columns are joined, since even a
+    small batch takes some time to clean.
     """
     waiting: list[pyarrow.RecordBatch] = []
     rows, share = 0, 0.0

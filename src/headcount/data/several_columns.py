@@ -27,8 +27,8 @@ _AS_IT_IS = Reading()
 
 @dataclass(frozen=True)
 class SeveralColumns(Cleaning):
-    """How several columns become one value. `sides` says how each of them is cleaned. The function
-    `cleaning_of` makes such objects.
+    """The rules that turn several columns into one value. `sides` has the rules for each column.
+    The function `cleaning_of` creates these objects.
     """
 
     sides: tuple[Cleaning, ...] = ()
@@ -46,7 +46,9 @@ class SeveralColumns(Cleaning):
         return " and ".join(f"{side.allowed} in {side.column!r}" for side in self.sides)
 
     def clean_batch(self, batch: "pyarrow.RecordBatch", first: int = 0) -> Cleaned:
-        """The encoded values of the rows that the cleaning of every column keeps."""
+        """The encoded values of a batch. A row is kept only if the rules of every column keep it.
+        `first` is the number of rows before the batch.
+        """
         cleaned = [side.clean_batch(batch, first) for side in self.sides]
         masks = [one.kept for one in cleaned if one.kept is not None]
         kept = np.logical_and.reduce(masks) if masks else None
@@ -55,20 +57,20 @@ class SeveralColumns(Cleaning):
         return Cleaned(codes.astype(self.dtype), kept, problems + self._misfits(codes, kept, first))
 
     def _together(self, columns: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-        """One code for the codes of all columns."""
+        """Combine the codes of all columns into one code for each row."""
         raise NotImplementedError
 
     def _misfits(
         self, codes: NDArray[np.int64], kept: NDArray[np.bool_] | None, first: int
     ) -> Problems:
-        """Rows whose columns each hold an allowed value, but do not fit together."""
+        """The problems of rows whose values are allowed in each column, but do not fit together."""
         return Problems()
 
 
 @dataclass(frozen=True)
 class PairCleaning(SeveralColumns):
-    """How two columns become the cells of a two-way table. The first column says which row of the
-    table a cell is in, and the second says which column.
+    """The rules that turn two columns into the cells of a two-way table. The value in the first
+    column decides the row of the cell. The value in the second column decides the column.
     """
 
     def _together(self, columns: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -78,7 +80,7 @@ class PairCleaning(SeveralColumns):
 
 @dataclass(frozen=True)
 class BoxCleaning(SeveralColumns):
-    """How columns of 0 and 1 become ticked boxes. There is a column for each box."""
+    """The rules that turn columns of 0 and 1 into ticked boxes. Each box has its own column."""
 
     @property
     def allowed(self) -> str:
@@ -115,8 +117,8 @@ def cleaning_of(
     bins: Sequence[float | str] | None = None,
     reading: Reading = _AS_IT_IS,
 ) -> Cleaning:
-    """How to clean one column (see `cleaning`), the two columns of a two-way table, or the columns
-    of boxes, which hold 0 or 1.
+    """The rules that clean one column (see `cleaning`), the two columns of a two-way table, or the
+    columns of boxes, which hold 0 or 1.
 
     For a two-way table, `missing` may be a label of the rows or of the columns. It is filled in on
     each side that has this label. For boxes, a value that is filled in must be 0 or 1.

@@ -1,4 +1,4 @@
-"""Reads rows of Excel workbooks (.xlsx). A sheet has the names of columns in its first row."""
+"""Reads rows of Excel workbooks (.xlsx). The first row of a sheet has the names of its columns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SheetRows(Rows):
-    """Rows of workbooks. If a workbook has several sheets, the name of one of them is needed."""
+    """Rows of workbooks. If a workbook has several sheets, `dialect` must name one of them."""
 
     name: str
     files: Sequence[Path]
@@ -79,7 +79,7 @@ class SheetRows(Rows):
 
 
 def _array(cells: list[Any], kind: Kind | None) -> "pyarrow.Array":
-    """A column. If one of its cells is text, all of them are read as text."""
+    """The cells of a column as an Arrow array. If any cell is text, all cells are read as text."""
     import pyarrow
 
     held = [cell for cell in cells if _text(cell)]
@@ -100,7 +100,7 @@ def _moment(cell: date | None) -> datetime | None:
 
 
 def _text(cell: Any) -> str:
-    """A cell as text, as it would be in a CSV file. It is empty for an empty cell."""
+    """The text of a cell, as it would be in a CSV file. An empty cell gives an empty text."""
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     if isinstance(cell, bool):

@@ -42,7 +42,7 @@ class Written:
         no: str | Sequence[str] | None = None,
         period: str | None = None,
     ) -> "Written":
-        """The rules and the dialect with these settings, checked."""
+        """Create the rules and the dialect from these settings, and check the settings."""
         rules = reading(yes, no, na, decimal, period)
         return cls(rules, Dialect(separator, quote, encoding, sheet, decimal, rules.na))
 

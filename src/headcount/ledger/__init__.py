@@ -1,1 +1,1 @@
-"""A durable record of the budget that was spent on each dataset. It enforces each limit."""
+"""A durable record of the budget spent on each dataset. It enforces the limit of each dataset."""

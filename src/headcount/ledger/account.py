@@ -24,9 +24,9 @@ from headcount.accounting.dominating import STEP, DominatingLaw
 from headcount.core.budget import Budget
 from headcount.core.cached import cached_property
 
-# Tolerances when a curve is compared with a guarantee: ε may be larger by the share _MORE_EPSILON
-# of itself, and δ by the share _SHARE of itself, but by at most _MORE_DELTA. Shares of zero are
-# zero, so a charge of zero never pays for a release that has a cost.
+# Tolerances for comparing a curve with a guarantee: the relative tolerance of ε, the relative
+# tolerance of δ, and the largest absolute tolerance of δ. At zero, relative tolerances are zero, so
+# a charge of zero never pays for a release that has a cost.
 _MORE_EPSILON, _SHARE, _MORE_DELTA = 1e-11, 1e-8, 1e-15
 
 
@@ -45,11 +45,12 @@ class Charge:
     def is_sound(self) -> bool:
         """Whether `law` satisfies (epsilon, delta).
 
-        The stated pair may be smaller than `law` allows, so it is checked. Without a law, nothing
-        is checked.
+        A caller may state a smaller pair than `law` satisfies, so the pair is checked. Without a
+        law, there is nothing to check.
 
-        Distributions round up more than curves do: they round ε up to the next point of the grid,
-        and they compute δ for many ε at once. So the check allows for more rounding.
+        A distribution rounds up more than a privacy curve: it rounds ε up to the next point of the
+        grid of losses, and it computes δ for many ε at once. So this check tolerates more rounding
+        than `is_kept` alone.
         """
         if self.law is None:
             return True
@@ -69,7 +70,7 @@ class Account(ABC):
 
     @property
     def without_laws(self) -> Self:
-        """The same account without privacy-loss distributions, so only plain sums are used."""
+        """The same account without privacy-loss distributions. It uses only plain sums."""
         return replace(self, charges=tuple(replace(one, law=None) for one in self.charges))
 
     @property
@@ -128,25 +129,25 @@ class Account(ABC):
     @property
     @abstractmethod
     def spare_delta(self) -> float:
-        """A δ that one more release may cost. `room` says which ε it may cost at this δ."""
+        """A δ that one more release may cost. At this δ, its ε may be up to `room(spare_delta)`."""
 
     @abstractmethod
     def room(self, delta: float) -> float:
-        """The largest ε for which every release of (ε, delta) fits, or 0 if there is none.
+        """The largest ε with which one more release of (ε, delta) always fits. It may be 0.
 
-        The result is exact if plain sums decide. Otherwise it may be too small by up to two steps
-        of the grid of losses. It is computed for the worst release of (ε, delta). A better release
-        may still fit with a larger ε.
+        The result is exact if it comes from plain sums. Otherwise it may be too small by up to two
+        steps of the grid of losses. The result holds for the worst release of (ε, delta). A release
+        with a better privacy curve may fit with a larger ε.
         """
 
     def fits_with(self, steps: int, delta: float) -> bool:
-        """Whether the worst release of (ε, delta) still fits, for ε = `steps` steps of the grid."""
+        """Whether the worst release of (ε, delta) still fits, if ε is `steps` steps of the grid."""
         law = DominatingLaw.of(PointCurve(steps * STEP, delta))
         return self.adding(Charge(steps * STEP, delta, law, 1)).fits
 
     def most_steps(self, fits: Callable[[int], bool]) -> int:
-        """The largest number of steps of the grid that fits, by bisection. No ε above the ε of the
-        limit fits.
+        """The largest number of steps of the grid for which `fits` is true, found by bisection. The
+        search stops at the limit's ε, since no larger ε fits.
         """
         few, many = 0, math.ceil(self.limit.epsilon / STEP) + 1
         while many - few > 1:
@@ -156,7 +157,9 @@ class Account(ABC):
 
 
 def less_a_step(steps: int) -> float:
-    """The ε of `steps` − 1 steps, since a release between two points counts as the higher point."""
+    """The ε of `steps` − 1 steps of the grid, but at least 0. One step is subtracted because an ε
+    between two points of the grid counts as the higher point.
+    """
     return round(max(0, steps - 1) * STEP, 4)
 
 
@@ -180,7 +183,7 @@ def upward(number: Fraction) -> float:
 
 
 def downward(number: Fraction) -> float:
-    """The largest float whose decimal text is at most this number, or 0 if it is negative."""
+    """The largest float whose decimal text is at most this number, or 0 for a negative number."""
     rounded = max(0.0, float(number))
     while rounded and exactly(rounded) > number:
         rounded = math.nextafter(rounded, 0.0)

@@ -1,9 +1,9 @@
 """The adaptive rule: a privacy filter. It holds even if releases depend on earlier answers.
 
 Charges fit if two conditions hold. First, Σδ is at most half of the limit's δ. Second, either Σε is
-at most the limit's ε, or the sum of Rényi divergences is at most its own limit. The other half of
-the limit's δ pays for the divergences. The order of the divergences is fixed when the limit is set.
-`accounting.privacy_filter` has the proof.
+at most the limit's ε, or the sum of the Rényi divergences is at most an allowance. The allowance
+follows from the limit's ε and from the other half of its δ. The order of the divergences is fixed
+when the limit is set. `accounting.privacy_filter` has the proof.
 """
 
 import math

@@ -79,7 +79,8 @@ class Record:
 class Books:
     """The tables in one transaction. The version and the datasets have been checked.
 
-    `known` has the records that earlier transactions checked, by the hash of the dataset.
+    `known` has the records that earlier transactions checked. Its keys are the hashes of the
+    datasets.
     """
 
     store: Store
@@ -97,7 +98,9 @@ class Books:
 
     @classmethod
     def read(cls, store: Store, run: Run, known: dict[str, Record]) -> "Books":
-        """Read the tables. A place without a ledger, another version and damage are refused."""
+        """Read the version and the datasets. Refuse a database without a ledger, a ledger of
+        another version, and damaged rows.
+        """
         if "headcount_ledger" not in store.tables(run):
             raise UnreadableData(f"{store.shown} must be a ledger, got none", hint=MAKE_ONE)
         versions = [row[0] for row in run("SELECT version FROM headcount_ledger", ())]
@@ -107,7 +110,7 @@ class Books:
                 f"{store.shown} must be a ledger of version {VERSION}, got {stored}",
                 hint=_EARLIER if versions == [1] else "",
             )
-        # One statement reads both tables, so that nobody can add a dataset in the meantime.
+        # A single statement reads both tables, so that nobody can add a dataset between two reads.
         rows = run(
             f"SELECT ledger.datasets, ledger.head, {_TERMS} FROM headcount_ledger AS ledger "
             "LEFT JOIN datasets ON TRUE ORDER BY number",
@@ -125,7 +128,7 @@ class Books:
             self.record(name)
 
     def only(self, name: str | None) -> str:
-        """The name of a dataset. If `name` is None, the ledger must have exactly one dataset."""
+        """Check the name of a dataset. If `name` is None, return the name of the only dataset."""
         known = ", ".join(self.datasets) or "none"
         if name is None and len(self.datasets) == 1:
             return next(iter(self.datasets))
@@ -157,7 +160,7 @@ class Books:
         self.run("UPDATE headcount_ledger SET datasets = ?, head = ?", (number, head))
 
     def record(self, name: str, *, locked: bool = False) -> Record:
-        """The record of a dataset, with its new entries checked.
+        """The record of a dataset. Entries that are not yet in `known` are read and checked.
 
         If `locked`, no other transaction can charge the dataset until this transaction ends.
         """
@@ -181,7 +184,9 @@ class Books:
             raise self._unreadable(name, error) from None
 
     def entry(self, id: str) -> Entry | None:  # noqa: A002 (the name of the column)
-        """The entry with an id, if there is one. The record of its dataset must be checked."""
+        """The entry with this id, or None. Call `record` for its dataset first, which checks the
+        rows.
+        """
         rows = self.run(f"SELECT {_COLUMNS} FROM entries WHERE id = ?", (id,))
         try:
             return Entry.from_row(rows[0]) if rows else None
@@ -220,8 +225,8 @@ class Books:
         )
 
     def _checked(self, before: Record, rows: list[Row], ends: list[Row]) -> Record:
-        """The record after adding these entries. Their chain must be intact, and must end with the
-        stored number and hash.
+        """The record `before` with the entries in `rows` added. Their chain must be intact, and
+        must end with the number and the hash in `ends`.
         """
         number, head = before.number, before.head
         kinds: Counter[Row] = Counter()  # the number of releases of each kind

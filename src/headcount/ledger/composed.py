@@ -4,11 +4,12 @@ Charges fit if one of two conditions holds:
 
 Plain       Σε ≤ limit ε and Σδ ≤ limit δ (see `account`).
 Composed    δ(limit ε) ≤ limit δ for the composed privacy-loss distributions, which are rounded
-            toward more loss. This condition may allow many times as many releases.
+            toward more loss. This condition may allow many more releases than plain sums do.
 
-The rule holds if the sequence of privacy curves was fixed before the first answer. A curve depends
-on protocol, budget, crowd and options. The question, such as the column, may depend on earlier
-answers. If the next curve also depends on them, the adaptive rule is needed (see `adaptive`).
+The rule holds if the sequence of privacy curves was fixed before the first answer. The privacy
+curve of a release depends on its protocol, budget, crowd and options. The question, such as the
+choice of a column, may depend on earlier answers. If a privacy curve may depend on them too, use
+the adaptive rule (see `adaptive`).
 """
 
 import math
@@ -49,8 +50,9 @@ class ComposedAccount(Account):
 
     @property
     def _may_fit(self) -> bool:
-        """Whether composition may allow the charges. It cannot do so if the limit has δ = 0, if a
-        release has no privacy-loss distribution, or if a single release exceeds the limit.
+        """Whether composition may allow the charges. Composition cannot allow them if the limit has
+        δ = 0, if a release has no privacy-loss distribution, or if a single release exceeds the
+        limit.
         """
         return self.limit.delta > 0 and not any(
             one.law is None or one.law.delta(self.limit.epsilon) > self.limit.delta
@@ -89,7 +91,9 @@ class ComposedAccount(Account):
 
     @property
     def spare_delta(self) -> float:
-        """The δ that plain sums leave, or half of the δ that composition leaves."""
+        """The δ that plain sums leave, if they also leave some ε or if there is no composition.
+        Otherwise, half of the δ that composition leaves.
+        """
         epsilons, deltas = self.sums
         if epsilons < exactly(self.limit.epsilon) or self.composed is None:
             return downward(self.plain_delta - deltas)
@@ -116,8 +120,8 @@ class ComposedAccount(Account):
 
 @lru_cache(maxsize=8)
 def _composed(releases: tuple[tuple[DominatingLaw, int], ...]) -> "ComposedCurve":
-    """The composed curve. It is cached, since a charge needs it before its transaction and again
-    inside the transaction.
+    """The composed curve of these laws, each with its number of releases. It is cached, since
+    `Ledger.charge` needs it before the transaction and again inside the transaction.
     """
     from headcount.accounting.composition import compose_laws
 

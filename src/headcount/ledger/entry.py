@@ -1,4 +1,4 @@
-"""An entry of a ledger. It describes releases and their cost."""
+"""An entry of a ledger. It describes one or more releases and their cost."""
 
 import json
 import math
@@ -17,11 +17,12 @@ _MOST_NOTE = 10_000  # the largest number of characters of JSON in a note
 
 @dataclass(frozen=True)
 class Entry:
-    """`times` releases of the same kind, which cost (epsilon, delta) each.
+    """`times` releases of the same kind. Each of them costs (epsilon, delta).
 
-    An entry contains no data and no results. `time` is in UTC. `curve` is the digest of the
-    privacy-loss distribution that the ledger composes. It is None if the limit has δ = 0, since
-    plain sums need no distribution. `note` comes from the caller.
+    An entry contains no data and no results. `number` is the position of the entry in its dataset,
+    from 1. `time` is in UTC. `users` is the number of people, if it is known. `curve` is the digest
+    of the privacy-loss distribution that the ledger composes. `curve` is None if the limit has
+    δ = 0, since plain sums need no distribution. `note` comes from the caller.
     """
 
     id: str
@@ -79,7 +80,7 @@ class Entry:
 
 
 def amount(text: object) -> float:
-    """A stored ε or δ. Anything else raises ValueError."""
+    """Parse a stored ε, δ or Rényi order. Text that `to_row` would not write raises ValueError."""
     number = float(text) if isinstance(text, str) else math.nan
     if not 0 <= number < math.inf or repr(number) != text:
         raise ValueError(f"an epsilon or delta that reads {text!r}")
@@ -87,14 +88,14 @@ def amount(text: object) -> float:
 
 
 def count(stored: object, most: int) -> int:
-    """A stored number of releases or people. Anything else raises ValueError."""
+    """Check a stored number: unless it is an integer from 1 to `most`, raise ValueError."""
     if not isinstance(stored, int) or not 1 <= stored <= most:
         raise ValueError(f"a number that reads {stored!r}")
     return stored
 
 
 def words(name: str, value: object, *, least: int = 0) -> str:
-    """Check a name: it must be printable, short and on one line."""
+    """Check a name, and return it. It must be printable, on one line and not too long."""
     if not isinstance(value, str) or not least <= len(value) <= _MOST_WORDS:
         raise InvalidParameter(
             f"`{name}` must be text of {least} to {_MOST_WORDS} characters, got {value!r}"

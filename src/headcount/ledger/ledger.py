@@ -1,4 +1,4 @@
-"""A durable record of the budget that was spent on each dataset. It enforces each limit.
+"""A durable record of the budget spent on each dataset. It enforces the limit of each dataset.
 
     ledger = Ledger.create("spent.db")
     ledger.create_dataset("people", Budget(3, 1e-6))
@@ -130,11 +130,12 @@ class Ledger:
         """Record a release that is about to be made, or `times` releases of the same kind.
 
         If the charge does not fit within the limit of the dataset, `BudgetExhausted` is raised and
-        nothing is recorded. The name may be None if there is exactly one dataset. `note` is a
+        nothing is recorded. The name may be None if there is exactly one dataset. `protocol`,
+        `task` and `users` (the number of people) only describe the release. `note` is a
         JSON-serializable mapping. It should describe the question, and must not reveal the data.
 
-        `once` is a name of the release. A release with a name is charged once for each dataset:
-        later calls with this name return the recorded entry. So a program that crashes after a
+        `once` is an optional name of the release. A dataset is charged only once for each name:
+        later calls with the same name return the recorded entry. So a program that crashes after a
         charge can start again. A larger charge with the same name is refused.
         """
         checks.instance("guarantee", guarantee, Guarantee)
@@ -217,12 +218,14 @@ class Ledger:
 
 
 def _id(dataset: str, once: str) -> str:
-    """The id of the entry for a release with a name. A dataset has at most one such entry."""
+    """The id of the entry for a release with the name `once`. It is the same for every call."""
     return hashlib.sha256(json.dumps([dataset, once]).encode()).hexdigest()[:32]
 
 
 def _as_charged(entry: Entry, asked: Charge) -> Entry:
-    """The entry of a release with a name. It must cover what is asked now, up to rounding."""
+    """The recorded entry of a release with a name. It must cover the charge that is asked for now,
+    up to rounding.
+    """
     recorded = (entry.epsilon, entry.delta, entry.times)
     if any(
         now > before * (1 + 1e-9)
@@ -251,8 +254,8 @@ def _store(place: str | PathLike[str], wait: float) -> Store:
 
 
 def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
-    """The (ε, δ) to charge, which is the pair of the guarantee. At this ε, the δ of the curve must
-    not exceed this δ, up to rounding.
+    """The (ε, δ) of the guarantee, which is the pair to charge. The curve must satisfy this pair,
+    up to rounding.
     """
     epsilon = checks.real("epsilon", guarantee.epsilon)
     delta = checks.real("delta", guarantee.delta)
@@ -263,7 +266,7 @@ def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
         )
     if not guarantee.secure:
         raise InvalidParameter(f"a guarantee must hold to be charged, got: {guarantee.warning}")
-    if not guarantee.neighbors.startswith("replace "):  # either one value or all rows of a person
+    if not guarantee.neighbors.startswith("replace "):  # one value, or all data of one person
         raise InvalidParameter(
             f"the neighbors of a guarantee must replace a value, got {guarantee.neighbors!r}"
         )

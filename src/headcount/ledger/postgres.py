@@ -1,15 +1,15 @@
 """A ledger in PostgreSQL. Its tables are in the schema `headcount`.
 
 Each charge locks the row of its dataset (SELECT … FOR UPDATE), so charges to the same dataset wait
-for each other. A charge always has the isolation level READ COMMITTED. So after the lock, it reads
-everything that was committed before. When a commit returns, the changes are on disk
+for each other. A charge always has the isolation level READ COMMITTED. So once a charge holds the
+lock, it sees everything that was committed before. When a commit returns, the changes are on disk
 (synchronous_commit). There are two exceptions. A server may be configured not to sync its files
 (fsync = off), or it may fail over to a replica that lags behind. Such servers may lose a charge.
 
 A server may stop answering while a connection is made or in the middle of a statement. Then the
-server's own timeouts do not help. So every statement also has a deadline on the side of the client.
-After the deadline, the connection is shut down. If a commit is never answered, the charge is
-refused, although the server may have recorded it. In that case, budget is wasted.
+server's own timeouts do not help. So the client also sets a deadline for every statement. After the
+deadline, it shuts down the connection. If a commit is never answered, the charge fails with an
+error, although the server may have recorded it. In that case, budget is wasted.
 """
 
 import math
@@ -28,15 +28,15 @@ from headcount.ledger.store import Run, one_line
 _ONE_CREATOR = 0x6865616463  # the advisory lock that allows only one creator at a time
 _IDLE = 600  # seconds after which the server drops a silent client and releases its lock
 _GRACE = 3  # additional seconds in which the server can report that a wait for a lock failed
-_PROBES = 3  # how many times a silent connection is probed before it counts as lost
+_PROBES = 3  # the number of probes of a silent connection before it counts as lost
 
 
 @dataclass(frozen=True)
 class PostgresStore:
     """A ledger on a PostgreSQL server.
 
-    `wait` is a time limit in seconds. It applies to the wait for a locked dataset, and to each
-    answer from the server.
+    `wait` is the longest time, in seconds, to wait for a locked dataset. Each answer from the
+    server may take a few seconds longer.
     """
 
     url: str = field(repr=False)  # not shown, since it may contain a password
@@ -90,7 +90,7 @@ class PostgresStore:
                 run(f"BEGIN ISOLATION LEVEL {kind}", ())
                 for name, value in (
                     ("search_path", "headcount, pg_catalog"),
-                    ("lock_timeout", f"{max(1, int(1000 * self.wait))}ms"),  # 0 means no limit
+                    ("lock_timeout", f"{max(1, int(1000 * self.wait))}ms"),  # 0 would mean no limit
                     ("statement_timeout", f"{int(1000 * (self.wait + _GRACE / 2))}ms"),
                     ("idle_in_transaction_session_timeout", f"{_IDLE}s"),
                 ):
@@ -143,7 +143,9 @@ class PostgresStore:
 
     @contextmanager
     def _answered(self, connection: int) -> Iterator[None]:
-        """Shut down a connection if the server has not answered by the deadline."""
+        """Shut down a connection if the server has not answered by the deadline. `connection` is a
+        file descriptor.
+        """
         late = threading.Event()
         with socket.socket(fileno=os.dup(connection)) as end:
 
@@ -172,7 +174,9 @@ class PostgresStore:
 
 
 def address_of(url: str, what: str, **limits: int) -> str:
-    """The address of a database for psycopg, with these limits. `what` is in the database."""
+    """The address of a database for psycopg, with these time limits. `what` says in messages what
+    the database holds.
+    """
     try:
         import psycopg
     except ImportError:

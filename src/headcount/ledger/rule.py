@@ -12,7 +12,9 @@ from headcount.ledger.composed import ComposedAccount
 
 
 class Rule(StrEnum):
-    """`composed` allows the most releases. `adaptive` lets releases depend on earlier answers."""
+    """`composed` allows the most releases. `adaptive` lets privacy curves depend on earlier
+    answers.
+    """
 
     COMPOSED = "composed"
     ADAPTIVE = "adaptive"
@@ -20,7 +22,9 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True)
 class Terms:
-    """A limit and its rule. `order` is the order of the Rényi divergences in the adaptive rule."""
+    """A limit and its rule. `order` is the order of the Rényi divergences in the adaptive rule. It
+    is None if the rule uses no divergences.
+    """
 
     limit: Budget
     rule: Rule

@@ -18,11 +18,12 @@ _SHOWN = 20  # the largest number of entries that a table shows
 class Spending:
     """All entries of a dataset, the budget that they spent, and the budget that is left.
 
-    `epsilon` was spent at the limit's δ, and `delta` was spent at the limit's ε. Each is the least
-    value that a limit needs to allow the same entries under the same rule. One more release of any
-    kind still fits if it costs (`pure_remaining`, 0) or (`remaining_epsilon`, `remaining_delta`).
-    Only one of the two still fits, not both (see `Account.room`). `composed` says whether
-    privacy-loss distributions were composed. `condition` says when the rule holds.
+    `epsilon` was spent at the limit's δ, and `delta` was spent at the limit's ε. Each of the two is
+    the least value with which a limit allows the same entries under the same rule. One more release
+    of any kind still fits if it costs (`pure_remaining`, 0) or (`remaining_epsilon`,
+    `remaining_delta`). These are alternatives: after one of them is spent, the other need not fit
+    (see `Account.room`). `composed` says whether privacy-loss distributions were composed.
+    `condition` says when the rule holds.
     """
 
     dataset: str

@@ -77,7 +77,7 @@ class SqliteStore:
                 # An exception closes the connection, and closing it rolls the transaction back.
                 yield lambda statement, values: connection.execute(statement, values).fetchall()
                 connection.execute("COMMIT")
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the second is for damaged text
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # damaged text cannot be decoded
             raise UnreadableData(f"{self.shown} {self._wrong(error)}") from None
 
     def _wrong(self, error: Exception) -> str:

@@ -18,7 +18,7 @@ class Store(Protocol):
     """
 
     bytes_type: ClassVar[str]  # the type of a column of bytes in this database
-    row_lock: ClassVar[str]  # the end of a SELECT statement that locks its rows for writing
+    row_lock: ClassVar[str]  # text that makes a SELECT statement lock its rows for writing
 
     @property
     def shown(self) -> str:
@@ -32,12 +32,12 @@ class Store(Protocol):
         block ends.
 
         Each statement sees everything that other transactions have committed so far. Alternatively,
-        a store may make other transactions wait until the block ends.
+        a store may make all other writing transactions wait until the block ends.
         """
 
     def creating(self) -> AbstractContextManager[Run]:
-        """Like `writing`, but the database may still be empty, and other transactions of this kind
-        wait.
+        """Like `writing`, but the database may still be empty. Only one `creating` transaction runs
+        at a time.
         """
 
     def tables(self, run: Run) -> set[str]:

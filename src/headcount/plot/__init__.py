@@ -1,1 +1,1 @@
-"""Figures, and results as files."""
+"""Draws figures, and saves results as files."""

@@ -1,6 +1,6 @@
-"""The results of a survey that was collected: a page, JSON, and a table in Parquet.
+"""Saves the results of a collected survey as a page, as JSON, or as a table in Parquet.
 
-All of them show the results that the analyzer stored. Nothing is computed again.
+All formats show the results that the analyzer stored. Nothing is computed again.
 """
 
 import math
@@ -52,7 +52,9 @@ def collected_page(found: Facts) -> str:
 
 
 def collected_body(found: Facts) -> str:
-    """All answers with intervals, what was promised, who could see what, and what was refused."""
+    """The body of the page. It shows all answers with intervals, what was promised, who could see
+    what, and which messages were refused.
+    """
     read, promise = found["results"], found["guarantee"]
     confidence = f"{100 * read['confidence']:.10g} %"
     parts = [
@@ -146,7 +148,7 @@ def _card(one: Facts) -> str:
 
 
 def _reach(readings: list[Facts]) -> tuple[float, float]:
-    """The ends of a line on which all intervals have room."""
+    """The ends of a line that is long enough for all intervals."""
     ends = [end for reading in readings for end in _ends(reading)]
     return min(ends), max(ends)
 
@@ -198,8 +200,9 @@ def _cell(cell: Facts, other: Facts) -> str:
 
 
 def _parquet(found: Facts) -> bytes:
-    """A table with a row for each reading, and two rows for each cell of a two-way table: the
-    number of people, and the share of the row. Facts about the whole survey are in its metadata.
+    """A Parquet table with a row for each reading, and two rows for each cell of a two-way table:
+    the number of people, and the share of the row. Facts about the whole survey are in the metadata
+    of the Parquet table.
     """
     read = found["results"]
     readings = [

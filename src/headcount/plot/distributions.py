@@ -46,7 +46,9 @@ def distribution_figure(
     sampling: bool = False,
     simultaneous: bool = False,
 ) -> Figure:
-    """The share of people below each number with its band, and the quartiles with intervals."""
+    """A figure of the share of people below each number, with a confidence band. It also shows the
+    quartiles with intervals.
+    """
     alt = load_altair()
     band = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
     edges = _places(estimate, np.asarray(estimate.edges))
@@ -139,7 +141,7 @@ def quantiles_figure(
     sampling: bool = False,
     simultaneous: bool = False,
 ) -> Figure:
-    """Quantiles as dots with intervals, in a row for each group.
+    """A figure of quantiles as dots with intervals, with a row for each group.
 
     Without groups, `estimates` has one estimate, and each quantile has its own row.
     """
@@ -166,7 +168,7 @@ def quantiles_figure(
     row = alt.Y(
         "row", type="nominal", title=group or None, sort=listed, axis=alt.Axis(gridColor=GRID)
     )
-    # Without groups, the rows tell quantiles apart.
+    # Without groups, each quantile has its own row, so all quantiles have the same color and shape.
     palette = trust_shades(first.guarantee.trust, len(names) if group else 1)
     signs = markers(names) if group else markers(names[:1])
     shown = legend(names, WIDTH) if group and len(names) > 1 else None
@@ -201,7 +203,7 @@ def quantiles_figure(
 
 
 def _keep_apart(dots: list[dict[str, Any]], scale: float) -> None:
-    """Decide for each dot whether its text is under it, because there is no room above it.
+    """Put the text of a dot under the dot if there is no room above it.
 
     `scale` is the number of pixels of one unit of the axis.
     """
@@ -222,7 +224,7 @@ def _quantile(
 
 
 def _places(estimate: DistributionEstimate, values: Any) -> Any:
-    """Where numbers, dates or times are on an axis."""
+    """The positions of numbers, dates or times on an axis."""
     calendar = estimate.calendar
     if calendar is None:
         return values
@@ -232,7 +234,7 @@ def _places(estimate: DistributionEstimate, values: Any) -> Any:
 def _dot(
     estimate: DistributionEstimate, share: float, value: Any, interval: Interval
 ) -> dict[str, Any]:
-    """What a figure shows of one quantile."""
+    """The data of one quantile that a figure shows."""
     x, low, high = (float(_places(estimate, one)) for one in (value, interval.low, interval.high))
     says = estimate.quantile_text(value, interval)
     name = quantile_name(share)

@@ -1,4 +1,4 @@
-"""The figures. Each is one Altair chart. A notebook shows it, and `save` writes it to a file."""
+"""Draws figures. Each is one Altair chart. A notebook shows it, and `save` writes it to a file."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,9 @@ __all__ = [
 
 
 def curve_figure(title: str, curves: Mapping[str, Points]) -> Figure:
-    """Privacy curves. `curves` has the (epsilon, delta) points of each mechanism, by its label."""
+    """A figure of privacy curves. `curves` maps the label of each mechanism to its points
+    (epsilon, delta).
+    """
     x = Axis.of("ε  (smaller is more private)", [0.0, *numbers(curves.values(), 0)], log=False)
     y = Axis.of("δ", numbers(curves.values(), 1), log=True)
     return finish(panel(x, y, curves), title)
@@ -78,7 +80,8 @@ def comparison_figure(
 ) -> Figure:
     """A figure that compares protocols.
 
-    Formulas are lines, simulations (x, y, low, high) are points with bars, and theory is dashed.
+    `lines` has the errors that formulas give. `measured` has simulations (x, y, low, high), which
+    are drawn as points with bars. `bounds` has bounds from theory, which are drawn as dashed lines.
 
     Lines and points with the same label have the same color. An axis is logarithmic if all of its
     numbers are positive and span more than a factor of ten.
@@ -97,7 +100,7 @@ def comparison_figure(
 
 
 def error_figure(comparison: Comparison) -> Figure:
-    """The errors of protocols along an axis: formulas, simulations, and proven lower bounds."""
+    """A figure of the errors of protocols: formulas, simulations, and proven lower bounds."""
     lines = {one.label: [(p.at, p.standard_error) for p in one.points] for one in comparison.series}
     measured = {
         one.label: [
@@ -130,8 +133,8 @@ def error_figure(comparison: Comparison) -> Figure:
 
 
 def rate_figure(title: str, panels: Mapping[str, Mapping[str, Points]]) -> Figure:
-    """Errors against the size of the crowd, on two logarithmic axes. Each case has its own
-    panel.
+    """A figure of errors against the size of the crowd, on two logarithmic axes. `panels` maps the
+    title of each panel to its lines.
     """
     alt = load_altair()
     charts = []
@@ -150,7 +153,7 @@ def rate_figure(title: str, panels: Mapping[str, Mapping[str, Points]]) -> Figur
 def density_figure(
     estimate: Estimate, confidence: float, *, sampling: bool = False, simultaneous: bool = False
 ) -> Figure:
-    """A density with its confidence band."""
+    """A figure of a density with its confidence band."""
     alt = load_altair()
     band = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
     grid = [float(place) for place in estimate.buckets or ()]
@@ -221,7 +224,8 @@ def density_figure(
 def histogram_figure(
     estimate: Estimate, confidence: float, *, sampling: bool = False, simultaneous: bool = False
 ) -> Figure:
-    """Buckets as bars with intervals. If there are many buckets, only the largest are shown.
+    """A figure of buckets as bars with intervals. If there are more than `MOST_BARS` buckets, only
+    the largest are shown, unless they are bins of numbers.
 
     If buckets are bins of numbers, a bar is as wide as its bin, and its area shows the number of
     people in the bin.
@@ -272,7 +276,7 @@ def histogram_figure(
 
 
 def _bar(estimate: Estimate, interval: Interval, bucket: str, at: int) -> dict[str, Any]:
-    """A bucket's bar. It ends within the interval, even if the unbiased estimate is outside it."""
+    """The bar of a bucket. The bar ends within the interval, even if the estimate is outside it."""
     low, high = float(interval.low[at]), float(interval.high[at])
     people = float(estimate.value[at])
     edges = estimate.edges
@@ -307,10 +311,10 @@ def _histogram_remarks(
 
 
 def contrast_figure(contrasts: Contrasts, confidence: float = 0.95) -> Figure:
-    """Comparisons with their intervals, one below the other. A dashed line marks equality.
+    """A figure of comparisons with intervals, one below the other. A dashed line marks equality.
 
-    Thick lines are the intervals of the crowds, and thin lines those of the populations. If there
-    are very many comparisons, only the first are shown.
+    Thick lines are intervals for the crowds. Thin lines are intervals for the populations. At most
+    the first `MOST_BARS` comparisons are shown.
     """
     alt = load_altair()
     every = list(contrasts.values())
@@ -379,13 +383,15 @@ def contrast_figure(contrasts: Contrasts, confidence: float = 0.95) -> Figure:
 
 
 def _of_column(contrast: Contrast) -> str:
-    """Which column is compared, for the title of an axis."""
+    """The words in the title of an axis that name the compared column."""
     names = contrast.first.column_names
     return f" of {axis_name(contrast.first)}" if names else ""
 
 
 def _contrast_marks(contrast: Contrast, confidence: float) -> list[dict[str, Any]]:
-    """The intervals of a comparison, of the crowds and of the populations."""
+    """The intervals of a comparison for the crowds. If nobody can be in both crowds, there are also
+    intervals for the populations.
+    """
     intervals = {"crowds": contrast.interval(confidence)}
     if not contrast.same_people:
         intervals["populations"] = contrast.interval(confidence, sampling=True)
@@ -408,8 +414,8 @@ def trust_figure(
     estimates: Sequence[Estimate],
     errors: Mapping[str, Sequence[tuple[int, float]]],
 ) -> Figure:
-    """One question under several trust models: answers with intervals, and errors against the size
-    of the crowd.
+    """A figure of one question under several trust models. It shows the answers with intervals, and
+    the errors against the size of the crowd.
     """
     alt = load_altair()
     trusts = [str(estimate.guarantee.trust) for estimate in estimates]

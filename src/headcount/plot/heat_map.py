@@ -15,11 +15,11 @@ from headcount.plot.palette import trust_color
 from headcount.plot.style import INK, TEXT_SIZE, WIDTH, Figure, finish, load_altair, rows
 
 _MOST_ROWS, _MOST_COLUMNS = 40, 12  # a larger table cannot be read
-_CELL = 52  # the height of a cell, and about the least width, in pixels
+_CELL = 52  # the height and the least width of a cell, in pixels
 
 
 def can_be_read(estimate: Estimate) -> bool:
-    """Whether a heat map can show the estimate."""
+    """Whether the estimate is a table that is small enough for a heat map."""
     if not isinstance(estimate, TableEstimate):
         return False
     return len(estimate.names.rows) <= _MOST_ROWS and len(estimate.names.columns) <= _MOST_COLUMNS
@@ -28,7 +28,7 @@ def can_be_read(estimate: Estimate) -> bool:
 def table_figure(
     estimate: Estimate, confidence: float, *, sampling: bool = False, simultaneous: bool = False
 ) -> Figure:
-    """A table of counts as a heat map. The last column and the last row are totals."""
+    """A heat map of a table of counts. The last column and the last row are totals."""
     if not isinstance(estimate, TableEstimate) or not can_be_read(estimate):
         raise InvalidParameter(
             f"a heat map must show a table with at most {_MOST_ROWS} rows and {_MOST_COLUMNS} "
@@ -128,7 +128,9 @@ def _cells(
 
 
 def _dark_from(color: str) -> float:
-    """From this share of the largest count on, white text has the larger contrast with its cell."""
+    """The share of the largest count from which white text has more contrast with its cell than
+    dark text. `color` is the color of the cell with the largest count.
+    """
     shares = np.linspace(0, 1, 101)
     whole = np.array([int(color[at : at + 2], 16) for at in (1, 3, 5)]) / 255
     mixed = _luminance(1 - shares[:, None] * (1 - whole))
@@ -139,12 +141,14 @@ def _dark_from(color: str) -> float:
 
 
 def _luminance(colors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The relative luminance of colors, each with its shares of red, green and blue."""
+    """The relative luminance of colors. Each color is an array of its red, green and blue, from 0
+    to 1.
+    """
     linear = np.where(colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4)
     found: NDArray[np.float64] = linear @ np.array([0.2126, 0.7152, 0.0722])
     return found
 
 
 def _total(labels: Sequence[int | str]) -> str:
-    """A label for the totals that no row or column has."""
+    """A label for totals that differs from all other labels."""
     return "all" if "all" not in labels else "all together"

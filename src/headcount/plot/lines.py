@@ -45,7 +45,7 @@ def panel(
     dashed = [_records(x, y, label, points) for label, points in bounds.items()]
     measured_bars = _bars(x, y, measured)
     marked = [r for line in drawn for r in _markers(line) if r["label"] not in measured]
-    # Points without a marker have a tooltip, too.
+    # Points without a marker also have a tooltip.
     silent = [r for line in [*drawn, *dashed] for r in line if r not in marked]
 
     layers = []
@@ -87,7 +87,7 @@ def panel(
 
 
 def numbers(points: Iterable[Sequence[tuple[float, ...]]], column: int) -> list[float]:
-    """One coordinate of all points of all lines."""
+    """One coordinate of all points of all lines. `column` is its place in a point."""
     return [point[column] for line in points for point in line]
 
 

@@ -1,4 +1,4 @@
-"""The figure of single numbers with their intervals, such as a count for each group."""
+"""Draws single numbers with their intervals, such as a count for each group."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ from headcount.plot.style import (
     rows,
 )
 
-_ROW = 40  # the height of a row
+_ROW = 40  # the height of a row, in pixels
 
 
 def numbers_figure(
@@ -29,7 +29,9 @@ def numbers_figure(
     sampling: bool = False,
     simultaneous: bool = False,
 ) -> Figure:
-    """Numbers as dots with intervals, in a row for each group. Without groups, there is one row."""
+    """A figure of numbers as dots with intervals. It has a row for each group. Without groups, it
+    has one row.
+    """
     alt = load_altair()
     dots: list[dict[str, Any]] = []
     for name, estimate in estimates.items():

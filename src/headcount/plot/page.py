@@ -110,9 +110,9 @@ def paragraphs(*texts: str) -> str:
 
 
 def bars(rows: list[tuple[str, float, float, float, str]], *, points: bool = False) -> str:
-    """Bars with their intervals, one below the other. If `points`, points take the place of bars.
-    Each row has a label, the estimate and the ends of its interval as shares of the width, and a
-    text. An estimate below 0 is not drawn.
+    """Bars with their intervals, one below the other. If `points` is true, points are drawn instead
+    of bars. Each row has a label, an estimate, the two ends of its interval, and a text. The
+    estimate and the ends are shares of the width. An estimate below 0 is not drawn.
     """
     lines = []
     for label, value, low, high, text in rows:
@@ -168,7 +168,7 @@ def crossed(title: str, note: str, columns: list[str], rows: list[tuple[str, lis
 
 
 def hundred(right: int) -> str:
-    """A hundred people as dots. Those who guess right are marked."""
+    """A drawing of a hundred people as dots. The people who guess right are marked."""
     dots = [
         f'<circle class="{"right" if at < right else "wrong"}" cx="{at % 20 * 10 + 5}" '
         f'cy="{at // 20 * 10 + 5}" r="4" fill="{"#d55e00" if at < right else "#d9d9d9"}"/>'
@@ -178,7 +178,7 @@ def hundred(right: int) -> str:
 
 
 def pdf(text: str) -> bytes:
-    """A page as PDF, by WeasyPrint."""
+    """The PDF file of a page. WeasyPrint makes it."""
     from headcount.core.errors import MissingPackage
 
     try:

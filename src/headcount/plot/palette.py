@@ -34,7 +34,7 @@ _OTHER_SHADES = ("#221155", "#6A4FB3", "#9A86CF")  # for labels without a trust 
 
 
 def trust_of(label: str) -> Trust | None:
-    """The trust model at the beginning of a label, as in names of protocols, or None."""
+    """The trust model with which a label begins, as names of protocols do, or None."""
     match = re.match(rf"({'|'.join(Trust)})\b", label)
     return Trust(match[1]) if match else None
 
@@ -44,7 +44,7 @@ def trust_color(trust: Trust) -> str:
 
 
 def trust_shades(trust: Trust, count: int) -> list[str]:
-    """Different shades from the family of colors of a trust model."""
+    """`count` different shades from the family of colors of a trust model."""
     return _ramp(_SHADES[trust], count)
 
 
@@ -66,8 +66,8 @@ def markers(labels: Sequence[str]) -> list[str]:
 
 
 def _ramp(stops: Sequence[str], count: int) -> list[str]:
-    """`count` colors at equal distances along the line through the stops. A single color is the
-    middle one.
+    """`count` colors at equal distances along the line through the colors in `stops`. If `count` is
+    1, the color is the middle one of the stops.
     """
     places = np.linspace(0, len(stops) - 1, count) if count > 1 else np.array([len(stops) // 2])
     channels = [

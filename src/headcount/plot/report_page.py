@@ -1,4 +1,4 @@
-"""The privacy report as a figure, and as a file: text, JSON, HTML, or the figure alone."""
+"""Draws a privacy report, and saves it as text, JSON, HTML, or as the figure alone."""
 
 from dataclasses import replace
 from html import escape
@@ -25,8 +25,8 @@ _GUESSING: Points = ((0.0, 0.0), (1.0, 1.0))
 
 
 def report_figure(report: PrivacyReport) -> Figure:
-    """Two panels: what an attacker can detect, and what an attacker can learn about a person. Both
-    panels also show an attacker who sees no answer, and the thresholds.
+    """A figure with two panels: what an attacker can detect, and what an attacker can learn about a
+    person. Both panels also show an attacker who sees no answer, and the thresholds.
     """
     alt = load_altair()
     limit, odds = report.advantage.threshold, report.odds.threshold

@@ -1,4 +1,4 @@
-"""Answers as files: JSON, a CSV or Parquet table, an HTML page, or a figure."""
+"""Saves an answer as JSON, as a CSV or Parquet table, as an HTML page, or as a figure."""
 
 import csv
 from dataclasses import replace
@@ -45,8 +45,8 @@ def save(
     contrasts: Contrasts | None = None,
     shares: ShareTable | None = None,
 ) -> None:
-    """Write a result to a file, with comparisons of its groups or with shares if there are any. The
-    file extension determines the format.
+    """Write a result to a file. The file extension determines the format. JSON, Parquet and HTML
+    files also have `contrasts` and `shares`, if they are given.
     """
     check_path(path)
     kind = {"sampling": sampling, "simultaneous": simultaneous}
@@ -76,7 +76,7 @@ def _parquet(
     kind: dict[str, bool],
     more: dict[str, Any],
 ) -> bytes:
-    """A table with a row for each number. The guarantee and `more` are in its metadata."""
+    """A Parquet table with a row for each number. Its metadata has the guarantee and `more`."""
     about = {
         "task": result.task,
         "confidence": confidence,
@@ -131,7 +131,7 @@ def _figure(estimate: Estimate, confidence: float, kind: dict[str, bool]) -> fig
 
 
 def _read(result: Estimate | GroupedEstimate) -> bool:
-    """Whether the result has quantiles. Those of all groups are in one figure."""
+    """Whether the result has quantiles. One figure shows the quantiles of all groups."""
     return all(isinstance(estimate, QuantilesEstimate) for _, estimate in _estimates(result))
 
 
@@ -142,8 +142,8 @@ def figure(
     sampling: bool = False,
     simultaneous: bool = False,
 ) -> figures.Figure:
-    """The figure of a result. Groups share a figure if each has one number, or quantiles. Other
-    results with several groups are refused.
+    """The figure of a result. One figure shows all groups if each group has a single number, or if
+    each has quantiles. Other results with groups are refused.
     """
     kind = {"sampling": sampling, "simultaneous": simultaneous}
     group = "" if isinstance(result, Estimate) else result.group

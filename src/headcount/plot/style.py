@@ -1,4 +1,4 @@
-"""The look that all figures share, and how they are saved.
+"""Gives all figures the same look, and saves them.
 
 Altair is loaded only when the first figure is made.
 """
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".svg", ".pdf", ".html")
 INK, GRAY, GRID = "#222222", "#767676", "#E6E6E6"
 WIDTH, HEIGHT = 640, 400  # the size of a single panel, in pixels
-PANEL_WIDTH = 480  # the width of a panel beside others, in pixels
+PANEL_WIDTH = 480  # the width of each panel if there are several, in pixels
 TITLE_SIZE, TEXT_SIZE = 18, 14
 _MOST = 1e150  # the largest number on an axis; ratios of larger numbers could overflow
-_MARGIN = 0.03  # a share of the axis, added at its ends so that marks there are not cut
-# This font comes with vl-convert, so figures look alike everywhere. It has Greek letters, but no
+_MARGIN = 0.03  # this share of the axis is added at both ends, so that marks there are not cut
+# This font comes with vl-convert, so figures look the same everywhere. It has Greek letters, but no
 # superscript minus and no superscript digits above 4. So powers of ten are written 1e-6.
 _FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
 _DAY = 86_400_000.0  # in milliseconds
-_DATE_FORMATS = (  # how dates are written on an axis that has at least this length
+_DATE_FORMATS = (  # the least length of an axis of dates, and the format of the dates on this axis
     (7 * 365 * _DAY, "%Y"),
     (200 * _DAY, "%Y-%m"),
     (7 * _DAY, "%Y-%m-%d"),
@@ -80,7 +80,7 @@ def save(figure: Figure, path: Path) -> None:
 
 
 class _ScriptEncoder(json.JSONEncoder):
-    """Writes JSON into a script of a page. No label in it can end the script."""
+    """Encodes JSON for a script in a page, so that no label can end the script."""
 
     def encode(self, o: Any) -> str:
         return super().encode(o).replace("</", "<\\/")
@@ -131,7 +131,7 @@ class Axis:
             factor = (high / low) ** _MARGIN if high > low else 2.0
             return cls(title, low / factor, high * factor, True)
         margin = _MARGIN * (high - low) if high > low else abs(high) / 2 or 1.0
-        # If all numbers are far from zero, the axis need not include zero.
+        # If all numbers are positive and some are close to zero, the axis begins at zero.
         bottom = 0.0 if 0 < low < 0.4 * high else low - margin
         return cls(title, bottom, high + margin, False)
 
@@ -195,7 +195,7 @@ class Axis:
         )
 
     def _date_format(self) -> str:
-        """How the ticks of an axis of dates are written."""
+        """The format of dates on this axis."""
         length = self.high - self.low
         return next(form for least, form in _DATE_FORMATS if length >= least)
 
@@ -249,13 +249,15 @@ def legend(labels: Sequence[str], width: int, orient: str = "top", **settings: A
 
 
 def estimate_title(kind: str, estimate: Estimate, users: int | None = None) -> str:
-    """The title of a figure of an estimate, or of several estimates of this many people."""
+    """The title of a figure of an estimate. If a figure shows several estimates, `users` is the
+    number of people in all of them.
+    """
     kept = f"{estimate.guarantee.trust} trust" if estimate.guarantee.secure else "not private"
     return f"{kind} of {counted_people(users or estimate.users)}, {kept}"
 
 
 def axis_name(estimate: Estimate) -> str:
-    """What an axis of people's values shows: the name of their column."""
+    """The title of an axis of people's values, which is the name of their column."""
     return BETWEEN.join(estimate.column_names) or "value"
 
 

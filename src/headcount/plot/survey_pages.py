@@ -1,5 +1,5 @@
-"""The pages of a survey: the plan for an ethics board, and the results. Results are also saved as
-JSON and Parquet.
+"""Writes the pages of a survey: the plan for an ethics board, and the results. A plan can also be
+saved as JSON, and results can be saved as JSON or Parquet.
 """
 
 import math
@@ -31,7 +31,7 @@ _NOT_PROMISED = (
 
 
 def check_path(path: Path, formats: tuple[str, ...]) -> None:
-    """Refuse a path that cannot be saved to, before any work is done."""
+    """Refuse a path to which nothing can be saved, before any work is done."""
     if path.suffix.lower() not in formats:
         raise InvalidParameter(f"the file name must end in {', '.join(formats)}, got {path.name!r}")
     check_writable(path)
@@ -66,7 +66,7 @@ def _write_page(path: Path, text: str) -> None:
 
 
 def board_page(plan: SurveyPlan) -> str:
-    """The plan for readers who do not program, such as the members of an ethics board."""
+    """The page of a plan, for readers who do not program, such as members of an ethics board."""
     survey = plan.survey
     parts = [
         lead(survey.introduction),
@@ -99,7 +99,7 @@ def board_page(plan: SurveyPlan) -> str:
 
 
 def lead(introduction: str) -> str:
-    """The note at the top of a page. It is empty if there is none."""
+    """The introduction at the top of a page, or an empty text if there is none."""
     return f'<p class="lead">{escape(introduction)}</p>' if introduction else ""
 
 
@@ -117,7 +117,7 @@ def _cards(plan: SurveyPlan) -> str:
 
 
 def margins(plan: SurveyPlan) -> str:
-    """The questions and tables, with both margins of each."""
+    """A list of the questions and two-way tables, with both margins of error of each."""
     heads = ("question", "answers", "privacy alone", "with sampling")
     rows = [
         _row(
@@ -152,7 +152,7 @@ def _wide(heads: tuple[str, ...], rows: list[str]) -> str:
 
 
 def _choices(question: Question) -> str:
-    """The possible answers of a question."""
+    """The possible answers to a question, in words."""
     said = question.allowed.removeprefix("with ")
     return f"{said}, or no answer" if question.optional else said
 
@@ -165,13 +165,13 @@ def _response(plan: SurveyPlan) -> str:
 
 
 def seen(parties: tuple[tuple[str, str], ...]) -> str:
-    """Who could see what."""
+    """A list of who could see what."""
     rows = [f"<tr><th>{escape(who)}</th><td>{escape(what)}</td></tr>" for who, what in parties]
     return f'<table class="wide"><tbody>{"".join(rows)}</tbody></table>'
 
 
 def odds_drawn(odds: Odds) -> str:
-    """How many of 100 people guess right, drawn and in words."""
+    """A drawing of how many of 100 people guess right, with an explanation in words."""
     crowds = (
         (odds.without, f"Without your answers, on average {odds.without} of 100 guess right."),
         (odds.within, f"With your answers, on average at most {odds.within} of 100 guess right."),
@@ -226,7 +226,7 @@ def _footer() -> str:
 
 
 def results_page(results: SurveyResults) -> str:
-    """All answers with figures and intervals, and what was promised."""
+    """The page of results. It has all answers with figures and intervals, and what was promised."""
     survey, promise = results.survey, results.guarantee
     whose = "the population" if results.sampling else "the people who took part"
     parts = [
@@ -268,7 +268,7 @@ def _answered(one: Answered) -> str:
 
 
 def _range(question: Question, readings: list[Reading]) -> tuple[float, float]:
-    """The range of the numbers of a question."""
+    """The range of the possible answers to a question, or of the intervals if it is unknown."""
     low, high = (getattr(question, name, math.nan) for name in ("low", "high"))
     if math.isnan(low) or math.isnan(high):
         return min(one.low for one in readings), max(one.high for one in readings)
@@ -298,8 +298,8 @@ def _crossed(one: Crossed) -> str:
 
 
 def _parquet(results: SurveyResults) -> bytes:
-    """A table with a row for each reading, and two rows for each cell of a two-way table: the
-    number of people, and the share of the row. The guarantee is in the metadata.
+    """A Parquet table with a row for each reading, and two rows for each cell of a two-way table:
+    the number of people, and the share of the row. The guarantee is in the metadata.
     """
     found = {one.question.id: [each.to_dict() for each in one.readings] for one in results.answers}
     found |= {f"{one.rows.id}{BETWEEN}{one.columns.id}": one.cells() for one in results.tables}
@@ -318,5 +318,5 @@ def _parquet(results: SurveyResults) -> bytes:
 
 
 def by_column(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """The columns of a table. All rows have the same names."""
+    """The columns of a table with these rows. All rows must have the same keys."""
     return {name: [row[name] for row in rows] for name in rows[0]}

@@ -3,18 +3,19 @@
 Notation    Each person has K slots, and so sends at most K messages. Each message is +1 or −1 for
             one cell, which is the count itself or one bucket of a histogram. A person's noise
             consists of a jump, which shifts the answer, and of pairs of +1 and −1, which cancel.
-            `accounting.capped` defines the law of both, and the scale c of the jumps. In a
-            histogram, each person's noise is in one of d buckets, which is secret and drawn
+            `accounting.capped` defines the law of jumps and pairs, and the scale c of the jumps. In
+            a histogram, each person's noise is in one of d buckets, which is secret and drawn
             uniformly.
 Randomizer  A table of at most K² entries lists all combinations of a jump and a number R of pairs.
             Draw one entry. Send max(jump, 0) + R messages +1 and max(−jump, 0) + R messages −1.
             Together with the message for the person's value, these are at most K messages, so no
             draw ever has to be rejected.
-Analyzer    (number of +1) − (number of −1) − (mean of the noise). In a histogram, the excess of the
-            total over n, divided by d, is then subtracted from each estimate (see `known_total`).
+Analyzer    The estimate is (number of +1) − (number of −1) − (mean of the noise). In a histogram,
+            the excess of the total over the number n of people, divided by d, is then subtracted
+            from each estimate (see `known_total`).
 Privacy     The δ of a count is exact. The δ of a histogram is an upper bound, because the adversary
             is assumed to know how many people have noise in each bucket.
-Error       The sum of all people's independent jumps, minus its mean.
+Error       The error is the sum of all people's independent jumps, minus its mean.
 """
 
 import math
@@ -52,12 +53,12 @@ MOST_CAPPED_SLOTS = 32
 _LEAST_EPSILON = (0.1, 0.4)
 _USUAL_RATIO = 1.05  # the default ratio of the error to that of central noise
 _TINY = 50  # the largest number of honest people in a crowd that counts as tiny
-# If ε times the number of honest people is smaller, no nearest setting is looked for. This search
-# would take minutes, since nearly everybody has noise.
+# If ε times the number of honest people is below this, an error names no nearest setting. The
+# search for one would take minutes, since nearly everybody has noise.
 _LEAST_PRODUCT = 50
 _FEWER = 3  # if the search fails, this many smaller numbers of slots are tried
-# For each ratio of the error, about the longest jump that is needed, times the rate of central
-# noise. The rate is ε for a count and ε/2 for a histogram.
+# For each ratio of the error to that of central noise, about the longest jump that is needed, times
+# the rate of central noise. The rate is ε for a count and ε/2 for a histogram.
 _RATIOS, _NEEDED = [1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0], [11.0, 10.0, 9.0, 8.0, 6.0, 4.0, 2.0]
 _TRIES = 5  # how often the scale c is corrected to bring the exact δ within the budget
 _CLOSE = 1e-3  # the relative error of δ at which c is close enough
@@ -94,7 +95,7 @@ class CappedTotalError(FixedTotalError):
     """The error of a bucket after the excess of the total over n, divided by d, was subtracted.
 
     A person whose noise has the jump J adds J·(1 − 1/d) to the error of the bucket with this noise,
-    and −J/d to the errors of all others. So the variance is n(1 − 1/d)/d·E[J²].
+    and −J/d to the error of each other bucket. So the variance is n(1 − 1/d)/d·E[J²].
     """
 
     error: CappedError
@@ -220,14 +221,14 @@ class CappedShares:
 
     @property
     def instructions(self) -> Mapping[str, Any]:
-        """What other programs need to draw the same noise, as data for JSON."""
+        """The data that other programs need to draw noise with the same law, for JSON."""
         return {
             "copies": [[plus, minus] for plus, minus, _ in self._outcomes],
             "weights": [str(weight) for weight in self.weights],
         }
 
     def totals(self, users: int, cells: int, source: Source) -> NDArray[np.int64]:
-        """The noise of all people together: for each cell, a row with the numbers of +1 and −1."""
+        """The total noise of all people. For each cell, a row has the numbers of +1 and −1."""
         weights = self.weights
         copies = np.stack([self.plus, self.minus], axis=1).astype(np.int64)
         people = multinomial(source, users, [1] * cells).tolist()
@@ -253,7 +254,7 @@ def wish_of(honest: int, cells: int, slots: int, budget: Budget) -> Wish:
 
 @lru_cache(maxsize=64)
 def calibrated(honest: int, cells: int, slots: int, budget: Budget) -> CappedShares | None:
-    """The noise with the smallest error that is found and whose exact δ is within the budget.
+    """The noise with the smallest error, among all noise that is found within the budget's δ.
 
     The result is None if no such noise is found.
     """
@@ -303,8 +304,8 @@ class SlotSearch:
         """The noise with the smallest error that is found for at most `slots` slots.
 
         More slots make the error smaller, except in tiny crowds. In tiny crowds, all numbers of
-        slots are tried. For some numbers of slots, the search fails or finds too large an error.
-        Then a few smaller numbers are tried, too.
+        slots are tried. In other crowds, the search may fail for `slots`, or find too large an
+        error. Then a few smaller numbers of slots are tried.
         """
         self._check_epsilon()
         tiny, found = self.crowd.honest <= _TINY, list[CappedShares]()
@@ -375,7 +376,7 @@ class SlotSearch:
     def _check_epsilon(self) -> None:
         least = _LEAST_EPSILON[self._touched - 1]
         if self.budget.epsilon < least:
-            # No nearest setting is stated, since this crowd may be too small for the least ε.
+            # The error names no nearest setting, since this crowd may be too small for `least`.
             raise Infeasible(
                 f"{self.name} with slots needs epsilon of at least {least}, "
                 f"got {short(self.budget.epsilon)}"

@@ -6,8 +6,8 @@ Notation    A cell is a count, or a bucket of a histogram, and x people are in i
             NB(r/h, p) has the law NB(r, p). The parameters a, b, p and r are calibrated.
 Randomizer  For each cell, draw Z1 ~ NB(1/h, b), Z2 ~ NB(1/h, a) and Z3 ~ NB(r/h, p). Send Z1 + Z3
             messages +1 and Z2 + Z3 messages −1 for that cell.
-Analyzer    (number of +1) − (number of −1) − (n/h)(b/(1−b) − a/(1−a)). The Z3 pairs of +1 and −1,
-            which are called the flood, cancel.
+Analyzer    The estimate of x is (number of +1) − (number of −1) − (n/h)(b/(1−b) − a/(1−a)). The Z3
+            pairs of +1 and −1, which are called the flood, cancel.
 Privacy     All sums are over the honest people. D = ΣZ1 − ΣZ2 has the law
             P(D = d) = (1−a)(1−b)/(1−ab)·b^d for d ≥ 0, and the same with a^−d in place of b^d for
             d ≤ 0. D is independent of M = min(ΣZ1, ΣZ2) + ΣZ3, whose law f is that of a sum of
@@ -21,10 +21,10 @@ Privacy     All sums are over the honest people. D = ΣZ1 − ΣZ2 has the law
             more, and the part of the second coordinate's law outside the event is
             (1−b)/(1−ab)·f for x people and (1−b)/(1−ab)·a·f(· − 1) for x + 1. All divergences are
             computed from these two laws on the integers and one additional point. If a person moves
-            in several histograms, or on several levels of a tree, the losses of all changed cells
-            add up (see `accounting.moved_pairs`).
-Error       The difference between independent variables NB(n/h, b) and NB(n/h, a), minus its mean.
-            If b = a and everyone is honest, the error is two-sided geometric noise.
+            in several histograms, or on several levels of a tree, the privacy losses of all changed
+            cells add up (see `accounting.moved_pairs`).
+Error       The error is the difference between independent variables NB(n/h, b) and NB(n/h, a),
+            minus its mean. If b = a and everyone is honest, the error is two-sided geometric noise.
 """
 
 import math
@@ -124,8 +124,8 @@ class CorrelatedNoise:
     def delta(self, epsilon: float, changed: int, scale: float) -> float:
         """The δ of the ideal law, without the rounding of tables (see `curve`).
 
-        If a person changes more than two cells, it is an upper bound, which is accurate if δ is
-        near `scale`.
+        If a person changes more than two cells, the result is an upper bound. It is accurate if δ
+        is near `scale`.
         """
         if changed > 2:
             return delta_near(self._accounts(changed), epsilon, scale)
@@ -135,10 +135,10 @@ class CorrelatedNoise:
         return CorrelatedAccounts(self._hidden, changed // 2, self.a, self.b)
 
     def curve(self, changed: int) -> PrivacyCurve:
-        """The privacy curve for a person who changes this number of cells.
+        """The privacy curve for a person who changes `changed` cells.
 
-        If it is 1, the person joins or leaves a cell. Otherwise, the cells form pairs, and the
-        person moves from one cell of each pair to the other.
+        If `changed` is 1, the person joins or leaves a cell. Otherwise, the cells form pairs, and
+        the person moves from one cell of each pair to the other.
         """
         # All other cells have the same law for both neighbors, even after tables are rounded.
         return NearCurve(self._ideal_curve(changed), changed * self.honest * self.variation)
@@ -164,11 +164,12 @@ class CorrelatedNoise:
 
     @cached_property
     def _sampler(self) -> tuple[int, ThresholdTable, tuple[ThresholdTable, ...]]:
-        """What `draw` needs for its three steps, which are fast because most shares are zero.
+        """A number and four tables, for the three steps of `draw`.
 
-        The first number, divided by 2^128, is the probability that at least one of Z1, Z2 and Z3 is
-        positive. The next table draws which of them are positive, as the bits of a number. The last
-        three tables draw Z1, Z2 and Z3, each given that it is positive.
+        The number, divided by 2^128, is the probability that at least one of Z1, Z2 and Z3 is
+        positive. The first table draws which of them are positive, as the bits of a number. The
+        other tables draw Z1, Z2 and Z3, each given that it is positive. These steps are fast,
+        because most shares are zero.
         """
         zeros = [share.law.get(0, Fraction(0)) for share in self._shares]
         some = 1 - zeros[0] * zeros[1] * zeros[2] or Fraction(1)
@@ -238,7 +239,7 @@ class CorrelatedNoise:
         return up.plus(down).plus(Law(2 * pairs.start, doubled, pairs.slack, pairs.tail))
 
     def totals(self, users: int, cells: int, source: Source) -> NDArray[np.int64]:
-        """The noise of all people together: for each cell, a row with the numbers of +1 and −1."""
+        """The total noise of all people. For each cell, a row has the numbers of +1 and −1."""
         times = Fraction(users, self.honest)
         up, down = (negative_binomial(source, times, Fraction(p), cells) for p in (self.b, self.a))
         pairs = negative_binomial(source, Fraction(self.r) * times, Fraction(self.p), cells)

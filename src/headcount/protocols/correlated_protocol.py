@@ -1,14 +1,15 @@
 """The options of all protocols with correlated noise, and the search for suitable noise.
 
-Notation    A part ε1 of ε is spent on noise in the answer itself, such as a trusted curator would
-            add. The rest of ε is spent on a flood of messages that cancel each other and hide this
-            noise. In a count, only the noise that lowers the answer is calibrated to ε1. The noise
-            that raises the answer is calibrated to the whole ε. n is the number of people, and h of
-            them are honest. A person changes the answer by at most k units.
+Notation    A part ε1 of ε is spent on noise in the answer itself, like the noise that a trusted
+            curator would add. The rest of ε is spent on a flood of messages that cancel each other
+            and hide this noise. In a count, only the noise that lowers the answer is calibrated to
+            ε1. The noise that raises the answer is calibrated to the whole ε. n is the number of
+            people, and h of them are honest. A person changes the answer by at most k units.
 Options     If ε1 is near ε, the error is near that of central noise, but people send more messages.
-            A caller may state the ratio of the error to that of central noise (`error_ratio`), the
-            largest number of messages (`max_messages`), or `epsilon1`. For each ε1, the protocol
-            uses the flood with the fewest messages that is enough for privacy.
+            A caller may state one of these: the ratio of the error to that of central noise
+            (`error_ratio`), the largest number of messages (`max_messages`), or ε1 itself
+            (`epsilon1`). For each ε1, the protocol uses the flood with the fewest messages that is
+            enough for privacy.
 """
 
 import math
@@ -60,7 +61,7 @@ class NoiseFamily(Generic[Noise]):
     def dishonesty(self) -> float:
         """The factor √(n/h) by which the error grows because all n people add noise.
 
-        The noise of h people would be enough for privacy.
+        The noise of the h honest people alone is enough for privacy.
         """
         return math.sqrt(self.crowd.users / self.crowd.honest)
 

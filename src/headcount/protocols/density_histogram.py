@@ -7,9 +7,9 @@ Notation    n people hold numbers in [low, high]. There are K bins of equal widt
 Randomizer  The randomizer of the histogram protocol, applied to the bin of a person's number. The
             number `high` belongs to the last bin.
 Analyzer    At a point t, take the r nearest bins. Take the polynomial of degree r − 1 whose average
-            over each of these bins is the estimated density of the bin. f̂(t) is its value at t:
-            f̂(t) = K/(n(high−low))·Σ_b A(t,b)ĉ(b). The weights A(t,b) do not depend on the data. If
-            r = 1, f̂ is constant on each bin.
+            over each of these bins is the estimated density of the bin. f̂(t) is the value of this
+            polynomial at t: f̂(t) = K/(n(high−low))·Σ_b A(t,b)ĉ(b). The weights A(t,b) do not
+            depend on the data. If r = 1, f̂ is constant on each bin.
 Privacy     The privacy of the histogram protocol.
 Error       f̂ is an unbiased estimate of the density that the same polynomials give for the exact
             counts. Suppose that people are drawn from a population, and that the range is scaled to
@@ -18,13 +18,13 @@ Error       f̂ is an unbiased estimate of the density that the same polynomials
 
                 (π/K)^{2β}/6 + K²V/n² + K/n.
 
-            The three terms are bias, privacy noise and sampling. K is the integer that minimizes
-            the sum. It does not depend on the data. The bias term is computed for the density
-            1 − cos(2πx), which rises and falls once over the range. For r = 1 and many bins, this
-            term is exact. A density that varies faster would need more bins. If V grows like n, K
-            grows like n^{1/(2β+2)}. If V does not grow, K grows like n^{1/(2β+1)}. Standard errors
-            and intervals include privacy noise. With `sampling=True`, intervals also include the
-            sampling error. Neither includes the bias.
+            The three terms are due to bias, privacy noise and sampling. K is the integer that
+            minimizes the sum, so it does not depend on the data. The bias term is computed for the
+            density 1 − cos(2πx), which rises and falls once over the range. For r = 1 and many
+            bins, this term is exact. A density that varies faster would need more bins. If V grows
+            like n, K grows like n^{1/(2β+2)}. If V does not grow, K grows like n^{1/(2β+1)}.
+            Standard errors and intervals include privacy noise. With `sampling=True`, intervals
+            also include the sampling error. Standard errors and intervals do not include the bias.
 Messages    The messages of the histogram protocol.
 """
 
@@ -136,8 +136,8 @@ class Reconstruction:
         """The weights at these points of [0, 1], for polynomials with `order` coefficients."""
         scaled = places * bins
         first = np.clip(np.floor(scaled - order / 2 + 0.5), 0, bins - order).astype(np.int64)
-        # These are the edges of the r bins, measured from the middle of all r bins, and the
-        # averages of 1, x, x², and so on over each bin.
+        # `edges` are the edges of the r bins, measured from the middle of all r bins. `averages`
+        # are the averages of 1, x, x², and so on over each bin.
         edges = np.arange(order + 1) - order / 2
         powers = np.arange(1, order + 1)
         averages = np.diff(edges[:, None] ** powers, axis=0) / powers

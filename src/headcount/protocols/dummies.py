@@ -4,15 +4,14 @@ Notation    n people each send one of d messages. The shuffler adds Z_b dummies 
             the largest possible value of Z_b, and T/2 is the mean of Z_b. A view states how many
             copies of each of the d messages there are, including dummies.
 Shuffler    Draw the numbers Z_b and add the dummies. For pure privacy, there is an exception with
-            probability η: throw away the messages of all people, and send only dummies. In this
-            case, the total number of messages is the same as otherwise, and every possible division
-            of this number among the d messages is equally likely.
+            probability η: throw away the messages of all people, and send only dummies. The
+            exception does not change the total number of messages. Every possible division of this
+            number among the d messages is then equally likely.
 Privacy     If η = 0, some outcomes at the ends of the range of the noise are impossible after one
             value is replaced. δ is the probability of these outcomes. Let p be the largest
-            probability of a single such outcome, and C the number of all possible views. If η > 0,
-            every view has a probability of at least η/C. The largest ratio of a view's
-            probabilities for two neighbors equals 1 + (1−η)p·C/η, which is e^ε for
-            η = 1/(1 + (e^ε−1)/(C·p)).
+            probability of one of them, and C the number of all possible views. If η > 0, every view
+            has a probability of at least η/C. The largest ratio of a view's probabilities for two
+            neighbors equals 1 + (1−η)p·C/η, which is e^ε for η = 1/(1 + (e^ε−1)/(C·p)).
 """
 
 import math
@@ -74,7 +73,7 @@ class Dummies(ABC):
 
     @abstractmethod
     def draw(self, source: Source) -> NDArray[np.int64]:
-        """The number of dummies of each message."""
+        """A random number of dummies for each message."""
 
     @abstractmethod
     def law(self) -> Mapping[Copies, Fraction] | None:
@@ -103,9 +102,8 @@ class Dummies(ABC):
     @property
     @abstractmethod
     def likeliest_end(self) -> Fraction:
-        """An upper bound on p.
-
-        p is the largest probability of an outcome of the noise that is impossible for a neighbor.
+        """An upper bound on p, which is the largest probability of an outcome of the noise that is
+        impossible for a neighbor.
         """
 
     # Pure privacy -------------------------------------------------------------------------------
@@ -220,7 +218,7 @@ class BucketDummies(Dummies):
     def likeliest_end(self) -> Fraction:
         # If Z_i = T, the sum of the other numbers is T/2 below its mean. So the absolute
         # deviations of all numbers from their means add up to at least T. Up to rounding, this
-        # gives P ≤ a^T·w(0)^d/S_d(0), where a = e^−rate. See `accounting.bucket_noise` for w
+        # gives p ≤ a^T·w(0)^d/S_d(0), where a = e^−rate. See `accounting.bucket_noise` for w
         # and S.
         noise, size = self.noise, float(self.noise.bucket.rate) * self.most
         if noise.rounding > _ROUNDED or not noise.middle:

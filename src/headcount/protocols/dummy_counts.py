@@ -151,13 +151,13 @@ class DummyError:
         return responses - self.users / self._buckets
 
     def _mixed(self, kept: Answer, thrown: Answer, away: Answer) -> Answer:
-        """((1−η)V + ηU + η(1−η)·away)/(1−η)²"""
+        """The variance ((1−η)V + ηU + η(1−η)·away)/(1−η)², where V is `kept` and U is `thrown`."""
         eta = self._dropped
         return ((1 - eta) * kept + eta * thrown + eta * (1 - eta) * away) / (1 - eta) ** 2
 
     @property
     def _thrown_variance(self) -> float:
-        """U = N(N+d)(d−1)/(d²(d+1))"""
+        """The variance U = N(N+d)(d−1)/(d²(d+1))."""
         dummies = self.noise.shuffler.dummies
         buckets, total = dummies.buckets, self.users + dummies.total
         return total * (total + buckets) * (buckets - 1) / (buckets**2 * (buckets + 1))
@@ -202,7 +202,8 @@ class DummyError:
         ends = _ends(self.noise.law, self.users, own, other, confidence / kept)
         value, most = np.asarray(self.value, dtype=np.float64), len(ends.people) - 1
         expected = value * self._slope + self.users * float(other)
-        if len(ends.people) > self.users:  # all counts that are consistent with the observed number
+        if len(ends.people) > self.users:  # then every count is listed
+            # The interval has all counts that are consistent with the observed number.
             seen = np.rint(expected * kept + self._dropped * self.users / self._buckets)
             least = np.minimum(np.searchsorted(ends.high, seen, side="left"), most)
             largest = np.maximum(np.searchsorted(ends.low, seen, side="right") - 1, 0)

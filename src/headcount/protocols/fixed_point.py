@@ -93,7 +93,7 @@ class Grid:
         levels: dict[int, int] = {}
         for value, people in zip(held.values.tolist(), held.counts.tolist(), strict=True):
             (below, *_), *above = self.chances(value)
-            # A probability may be too small for a float, so it is rounded as a fraction.
+            # The probability may be too small for a float, so it is a fraction.
             share = Fraction(round(above[0][1] * _FINEST), _FINEST) if above else Fraction(0)
             up = int(binomial(source, people, share)[0]) if people else 0
             for level, count in ((below, people - up), (below + 1, up)):
@@ -164,7 +164,7 @@ class RoundedError:
         return independent_parts(lattice_of(self), weights)
 
     def tail(self, margin: float) -> float:
-        """An upper bound on P(error > margin) and on P(error < −margin), in levels."""
+        """An upper bound on both P(error > margin) and P(error < −margin). Units are levels."""
         reach = 9 * math.sqrt(self.people)
         step = math.ceil(2 * reach / _TERMS)
         # If the noise is in (z − step, z], the error exceeds the margin only if the rounding error

@@ -1,9 +1,9 @@
-"""Errors of buckets that add up to 0.
+"""Histograms in which the errors of all buckets add up to 0.
 
-The number of people is public. So the errors of all buckets may add up to 0, either because the
-noise does, or because the analyzer knows the total (see `known_total`). If the errors of all d
-buckets have the same variance V and every pair has the same covariance, that covariance is
-−V/(d−1).
+Such errors are possible because the number of people is public. Either the noise itself adds up to
+0, or the analyzer corrects the counts so that they add up to the number of people (see
+`known_total`). If the errors of all d buckets have the same variance V, and any two of them have
+the same covariance, then this covariance is −V/(d−1).
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class FixedTotalError(ABC):
-    """The error of one of d buckets. All have the same law, and their errors add up to 0."""
+    """The error of one of d buckets. The errors of all buckets have one law and add up to 0."""
 
     buckets: int  # d
 

@@ -1,4 +1,4 @@
-"""Binary randomized response, for the local protocol and for the shuffle protocol.
+"""Binary randomized response, which a local and a shuffle protocol share.
 
 Notation    x ∈ {0,1} is a person's value, n is the number of people, and c is the number of people
             with the value 1. q = t/2^64 < ½ is the probability of a lie.

@@ -1,4 +1,4 @@
-"""Frequency oracles: each report *supports* some buckets, and most often its owner's bucket.
+"""Frequency oracles: each report *supports* some buckets, and its owner's bucket most often.
 
 Notation    x ∈ {0, …, d−1} is a person's bucket, and n is the number of people. c is the true count
             of a bucket, and N is the number of reports that support this bucket. A report supports
@@ -7,7 +7,7 @@ Notation    x ∈ {0, …, d−1} is a person's bucket, and n is the number of p
             supports two given other buckets with probability r.
 Randomizer  Each oracle has its own randomizer. The probability of a report depends on its owner's
             bucket only through whether the report supports this bucket.
-Analyzer    ĉ = (N − nq)/(p − q) in every bucket. A tally holds the numbers N of all buckets.
+Analyzer    The estimate of c is ĉ = (N − nq)/(p − q). A tally holds the numbers N of all buckets.
 Privacy     A report supports both, one or neither of two buckets x and x'. Its probabilities for an
             owner in x and for an owner in x' differ only if it supports exactly one of the two
             buckets. So each report is ε'-private with ε' = ln((p−s)/(q−s)), where p, q and s are
@@ -121,8 +121,8 @@ class SupportError:
         apart = float(self.support.two_others - q * q)
         near = float(self.support.own_and_other - p * q) - apart
         counts, sums, squares = self._likely, weights.sum(axis=1), weights**2
-        # Σ a²·variance over all buckets with their weights a, plus 2aa'(n·apart + (c+c')·near) for
-        # every pair of buckets.
+        # Each bucket with the weight a adds a²·(variance of N). Each pair of buckets with weights
+        # a and a' adds 2aa'(n·apart + (c+c')·near).
         variance = squares @ self._variance(counts)
         variance += self.users * apart * (sums**2 - squares.sum(axis=1))
         variance += 2 * near * (sums * (weights @ counts) - squares @ counts)
@@ -152,7 +152,7 @@ class SupportError:
 
 @dataclass(frozen=True, eq=False)
 class SupportSets:
-    """All sets of buckets that a report can support, and the number of reports for each set.
+    """All sets of buckets that a report can support, and how many possible reports support each.
 
     The sets are rows of bits. All reports that support a person's own bucket are equally likely,
     and so are all other reports.
@@ -163,7 +163,10 @@ class SupportSets:
 
     @classmethod
     def of(cls, rows: NDArray[np.bool_]) -> "SupportSets | None":
-        """The distinct sets among the rows, one row per report. None if there are too many."""
+        """The distinct sets in `rows`, which has a row for each possible report.
+
+        The result is None if there are too many sets.
+        """
         sets, reports = np.unique(rows, axis=0, return_counts=True)
         return cls(sets, reports) if sets.size <= MOST_DRAWS else None
 

@@ -85,8 +85,9 @@ class GeometricError:
 
     @property
     def law(self) -> Law:
-        """The law of the error in steps of `grain`. If a geometric number is divided by a step
-        and rounded down, it is geometric again.
+        """The law of the error in steps of `grain`.
+
+        A geometric variable that is divided by a step and rounded down is geometric again.
         """
         return _law(self)
 

@@ -1,14 +1,16 @@
-"""Histograms with independent noise, if the number of people is known.
+"""Histograms with independent noise, corrected so that the counts add up to the number of people.
 
-Notation    n people, d buckets. Bucket b has the unbiased count y_b = c_b + Z_b. The noises Z_b are
-            independent and have one law with the variance σ².
-Analyzer    The counts should add up to n. So the excess of the total over n, divided by d, is
-            subtracted from each count. It is (Σy − n)/d.
+Notation    There are n people and d buckets. c_b people are in bucket b, and y_b = c_b + Z_b is
+            their noisy count. The noises Z_b of all buckets are independent. They have one law with
+            mean 0 and variance σ².
+Analyzer    The true counts add up to n. So (Σy − n)/d is subtracted from each y_b, and the results
+            add up to n, too.
 Error       Unbiased. The error of bucket b is Z_b − ΣZ/d, with the variance σ²·(1 − 1/d). Its exact
-            law is that of ((d−1)·Z_b − Σ_{a≠b} Z_a)/d. For many buckets or much noise, margins are
-            bounded by those of Z_b and of ΣZ/d together.
-Messages    If a message adds e to the count of its bucket, it adds (1 − 1/d)·e to the answer there,
-            and −e/d to all other answers. One more person adds 1/d to every answer.
+            law is that of ((d−1)·Z_b − Σ_{a≠b} Z_a)/d. With many buckets or much noise, this law is
+            too long to compute. Then the margins of Z_b plus those of ΣZ/d are an upper bound.
+Messages    If a message adds e to the count of its bucket, it adds (1 − 1/d)·e to the answer for
+            this bucket, and −e/d to the answer for each other bucket. One more person adds 1/d to
+            every answer.
 """
 
 import math
@@ -30,7 +32,7 @@ from headcount.protocols.fixed_total import FixedTotalError
 # The most and the fewest steps per standard deviation in a tabulated law.
 _FINEST, _COARSEST = 256, 32
 _WINDOW = 64  # about the length of a tabulated law, in standard deviations
-_SHARE = 0.02  # the share of the error probability that a bound gives to ΣZ/d
+_SHARE = 0.02  # in a bound, the share of the allowed error probability that ΣZ/d gets
 
 
 def with_known_total(counts: NDArray[Any], users: int) -> NDArray[np.float64]:
@@ -40,7 +42,7 @@ def with_known_total(counts: NDArray[Any], users: int) -> NDArray[np.float64]:
 
 
 def known_total_shifts(buckets: int, most: float = 1.0, least: float = 0.0) -> Shifts:
-    """How messages shift answers if each adds from `least` to `most` to the count of its bucket."""
+    """The shifts of answers if a message adds from `least` to `most` to the count of its bucket."""
     own, others = 1 - 1 / buckets, -1 / buckets
     return Shifts(
         most=max(most * own, least * others),
@@ -91,7 +93,7 @@ class KnownTotalError(FixedTotalError):
         return replace(scaled, blur=self.unit * blur)
 
     def weighted(self, weights: Weights) -> list[Part]:
-        # Σ w(Z − ΣZ/d) = Σ (w − w̄)Z, where a constant that is added to each Z cancels.
+        # Σ w(Z − ΣZ/d) = Σ (w − w̄)Z. A constant that is added to each Z cancels.
         parts = independent_parts(_noise_lattice(self.noise), weights - weights.mean())
         return [(self.unit * factor, law) for factor, law in parts]
 
@@ -106,9 +108,9 @@ def _noise_lattice(noise: IndependentNoise) -> LatticeLaw:
 
 @lru_cache(maxsize=1024)
 def _margins(noise: IndependentNoise, buckets: int, half: float) -> tuple[float, float]:
-    """Margins that the error exceeds with probability `half` at most, on either side."""
-    # Each Z is off by less than `grain` on both sides, so the error is off by less than twice
-    # as much.
+    """(a, b) such that P(error < −a) ≤ `half` and P(error > b) ≤ `half`."""
+    # If `grain` is above 1, each Z is off by less than `grain`, up or down. So the error is off by
+    # less than twice `grain`.
     off, unit = (2 * noise.grain if noise.grain > 1 else 0), noise.grain
     law, step = _exact(noise, buckets)
     if law is not None and law.tail <= half / 64:
@@ -132,7 +134,7 @@ def bounded_margins(
 ) -> tuple[float, float]:
     """Margins of one bucket's noise minus ΣZ/d. They hold even if the two depend on each other.
 
-    `one` states the margins of a bucket's noise, and `sums` is the noise of all buckets.
+    `one` returns the margins of one bucket's noise at a confidence level. `sums` is ΣZ.
     """
     below, above = one(1 - 2 * half * (1 - _SHARE))
     under, over = reach([sums], half * _SHARE)
@@ -142,8 +144,10 @@ def bounded_margins(
 
 @lru_cache(maxsize=32)
 def _exact(noise: IndependentNoise, buckets: int) -> tuple[Law | None, int]:
-    """The law of d times the error, and the step in which it is stated. Within a step, the noise
-    is rounded down. The law is None if it is too long to compute.
+    """The law of d times the error, and its step.
+
+    If the step is above 1, the noise is rounded down to multiples of the step. The law is None if
+    it is too long to compute.
     """
     deviation = noise.standard_error / noise.grain
     step = math.ceil(deviation * max(1 / _FINEST, _WINDOW * buckets / LONGEST))

@@ -80,7 +80,7 @@ class ResponseEstimator(LevelEstimator):
 
     @cached_property
     def _worst(self) -> float:
-        """The largest variance of one person."""
+        """The largest variance that one person can add."""
         if self.grid.exact:
             return float(self.level_variances.max())
         below, rise = self.level_variances[:-1], np.diff(self.level_variances)
@@ -91,7 +91,7 @@ class ResponseEstimator(LevelEstimator):
     def worst_is_attained(self) -> bool:
         """Whether some values attain the largest variance.
 
-        Whole numbers that are rounded need not reach the worst place between two levels.
+        If whole numbers are rounded, there may be no number at the worst place between two levels.
         """
         return self.grid.exact or not self.grid.task.whole
 
@@ -132,7 +132,7 @@ class CountedLevels(ResponseEstimator):
         return self.counts.simulates_exactly
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # The amount that a message adds grows with its level.
+        # The amount that a message adds grows with its level, so the two ends are enough.
         return linear_shifts(self, users, end_messages(alphabet))
 
     def level_sum(self, tally: Tally, source: Source | None) -> Fraction:

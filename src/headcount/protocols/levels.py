@@ -95,7 +95,7 @@ class LevelEstimator(Estimator):
 
     @abstractmethod
     def variance(self, users: int, held: Holding | None) -> float:
-        """The variance of S plus that of rounding. If `held` is None, the maximum over all data."""
+        """The variance of S plus that of rounding, or its maximum if `held` is None."""
 
     @abstractmethod
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
@@ -154,7 +154,7 @@ def check_levels(protocol: Protocol, option: str, most: int = MOST_LEVELS) -> No
 
 
 def bounded(protocol: Protocol) -> Bounded:
-    """The bounds of the numbers that a protocol adds up."""
+    """The task that states the bounds of the numbers that a protocol adds up."""
     task = protocol.task.bounded
     assert task is not None
     return task
@@ -167,7 +167,7 @@ def level_sum(held: Holding) -> int:
 
 def enough_levels(task: Bounded, users: int, epsilon: float, share: float) -> int:
     """The number of levels for which rounding adds at most `share` times the variance of central
-    noise, as far as the largest allowed number of levels permits.
+    noise. If this number is too large, the result is the largest allowed number.
 
     For L levels, the variance of central noise is 2L²/ε², in squared levels. Whole numbers are
     themselves the levels, unless there are too many of them.

@@ -9,10 +9,10 @@ Hash        If all bits of M and b are uniform, the hashes of any three differen
 Guards      A *guard* is a row that is drawn uniformly from all rows except 0. Its bit of the hash
             is not the same for all buckets: it differs between bucket 0 and some bucket 2^i. A row
             that is 0 would let one dishonest person support all buckets at once. Of the 2^m − 1
-            possible guards, 2^(m−1) have ⟨row, x ⊕ x'⟩ = 1. So the bits of two buckets are equal
-            with probability α = (2^(m−1) − 1)/(2^m − 1), and those of three buckets are all equal
-            with probability α' = (2^(m−2) − 1)/(2^m − 1). The bit of a given one of three buckets
-            differs from the other two with probability 2^(m−2)/(2^m − 1).
+            possible guards, 2^(m−1) have ⟨row, x ⊕ x'⟩ = 1. So a guard's bits are equal for two
+            buckets with probability α = (2^(m−1) − 1)/(2^m − 1), and for three buckets with
+            probability α' = (2^(m−2) − 1)/(2^m − 1). If three buckets are given, the bit of the
+            first differs from the bits of the other two with probability 2^(m−2)/(2^m − 1).
 """
 
 from fractions import Fraction
@@ -28,7 +28,7 @@ def parity(words: NDArray[np.unsignedinteger]) -> NDArray[np.uint8]:
 
 
 def guard_pair(log_size: int) -> tuple[Fraction, Fraction]:
-    """The probabilities that a guard's bits for two different buckets are equal, and that they
+    """Two probabilities: that a guard's bits for two different buckets are equal, and that they
     differ.
     """
     every, half = 2**log_size - 1, 2 ** (log_size - 1)
@@ -36,10 +36,10 @@ def guard_pair(log_size: int) -> tuple[Fraction, Fraction]:
 
 
 def guard_triple(log_size: int) -> tuple[Fraction, Fraction]:
-    """The probabilities for a guard's bits of three different buckets.
+    """Two probabilities for a guard's bits of three different buckets.
 
-    The first probability is that all three bits are equal. The second is that the bit of one given
-    bucket differs from the other two. Both are 0 if there are fewer than three buckets.
+    The first is the probability that all three bits are equal. The second is the probability that
+    the bit of the first bucket differs from both others. Both are 0 for fewer than three buckets.
     """
     if log_size < 2:
         return Fraction(0), Fraction(0)
@@ -48,7 +48,7 @@ def guard_triple(log_size: int) -> tuple[Fraction, Fraction]:
 
 
 def walsh(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The Walsh transform Σ_a numbers[a]·(−1)^⟨a, x⟩ for every x. It overwrites the 2^m numbers."""
+    """The Walsh transform Σ_a numbers[a]·(−1)^⟨a, x⟩ for every x, which overwrites `numbers`."""
     half = 1
     while half < len(numbers):
         pairs = numbers.reshape(-1, 2, half)

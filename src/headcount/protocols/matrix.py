@@ -15,7 +15,8 @@ Analyzer    The estimate of c(j) is ĉ(j) = n/k + Σ a(j,y)·N(y), where the sum
             the rank of C is below k−1, because different crowds would then send the same messages
             on average.
 Privacy     Each message is private by itself. The guarantee is pure if no ratio R(x,y)/R(x',y)
-            exceeds e^ε. Otherwise δ must be at least the largest divergence between two rows at ε.
+            exceeds e^ε. Otherwise δ must be at least the largest hockey-stick divergence between
+            two rows at ε.
 Error       The estimate is unbiased. The variance of ĉ(j) is Σ c(x)·V(x,j), where
             V(x,j) = Σ R(x,y)·a(j,y)² − (1[x=j]−1/k)². Intervals have at least the stated coverage.
             The error is a sum of independent parts, one for each person. There are two bounds on
@@ -223,7 +224,7 @@ class MatrixError:
         return float(numbers[0]) if self.single else numbers
 
     def _end(self, seen: Reals, end: float, wrong: float) -> Reals:
-        """The first count between the estimate and this end that is too unlikely.
+        """The first count between the estimate and `end` that is too unlikely.
 
         A count is too unlikely if an estimate at least as far from it as the observed estimate has
         a probability of at most `wrong`. If no count is too unlikely, the result is `end` itself.
@@ -280,7 +281,7 @@ class MatrixEstimator(Estimator):
 
     @property
     def _estimated(self) -> slice:
-        """The values whose counts are estimated: all for a histogram, and only 1 for a count."""
+        """The values whose counts are estimated. For a count, it is only the value 1."""
         return slice(1, None) if self.task.buckets is None else slice(None)
 
     @cached_property
@@ -376,7 +377,7 @@ class MatrixEstimator(Estimator):
         for values in super().extremes(users, confidence):
             if self.task.buckets is None:
                 yield values
-            else:  # each bucket has its own law, so every bucket gets each value
+            else:  # each bucket has its own law, so each value is tried in all buckets
                 yield from (np.full(len(self.weights), value) for value in values)
 
 

@@ -35,13 +35,16 @@ def is_name(text: str) -> bool:
 
 
 class _Thread(threading.local):
-    """Says whether this thread is loading packages, which may themselves ask for names."""
+    """Whether the current thread is loading packages.
+
+    A package may ask for all names while it is being loaded. Then packages are not loaded again.
+    """
 
     loading = False
 
 
 class Outside:
-    """The registered classes, in order. Adding a class needs a lock, but reading needs none."""
+    """The registered classes, in the order of registration. Only adding a class needs a lock."""
 
     def __init__(self, reserved: Container[str]) -> None:
         self._reserved = reserved  # names that no class from outside may have
@@ -59,8 +62,8 @@ class Outside:
 
     def classes(self) -> tuple[type[Protocol], ...]:
         """All registered classes, including those of installed packages."""
-        # If several threads ask at the same time, each of them loads the packages, with the same
-        # result. No thread waits.
+        # If several threads ask at the same time, each of them loads the packages, and no thread
+        # waits. The result is the same.
         if not self._loaded and not self._thread.loading:
             self._thread.loading = True
             try:
@@ -124,8 +127,8 @@ def _packages_may_have_protocols() -> bool:
     """Whether `importlib.metadata` may find entry points of our group.
 
     That module is slow to import. So this function searches for the name of the group in the files
-    that the module would read. Archives, and packages that are found in other ways, are left to
-    `importlib.metadata`.
+    that the module would read. If there may be archives, or finders other than Python's own, the
+    result is True without a search.
     """
     finders = (finder for finder in sys.meta_path if finder is not PathFinder)
     if any(hasattr(finder, "find_distributions") for finder in finders):
@@ -143,7 +146,7 @@ def _packages_may_have_protocols() -> bool:
 
 
 def _names_group(entry: os.DirEntry[str]) -> bool:
-    """Whether this is the metadata of a package, and has the name of our group."""
+    """Whether this entry is the metadata of a package whose entry points mention our group."""
     if not entry.name.lower().endswith((".dist-info", ".egg-info")):
         return False
     try:

@@ -19,12 +19,12 @@ def row_bytes(bits: int) -> int:
 
 
 def as_rows(payload: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """The messages as a table with one row of bytes per message, even if each row is one byte."""
+    """The messages as a table with a row of bytes for each message. A row may be one byte long."""
     return np.ascontiguousarray(payload).reshape(-1, row_bytes(bits))
 
 
 def as_payload(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The rows as messages. A row of one byte becomes a number."""
+    """The rows as messages. If rows are one byte long, each message is a single number."""
     return rows if rows.shape[1] > 1 else rows[:, 0]
 
 
@@ -35,7 +35,7 @@ def message(bits: NDArray[Any]) -> int | tuple[int, ...]:
 
 
 def cleared(rows: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """The same rows, with zeros after their last bit. The rows are changed in place."""
+    """The same rows, changed in place so that the unused bits of their last byte are zero."""
     if bits % 8:
         rows[:, -1] &= np.uint8((1 << bits % 8) - 1)
     return rows
@@ -70,7 +70,7 @@ def column_sums(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
     The method is carry-save addition. A digit is a block of rows whose bits all have the same
     weight, a power of two. Bitwise operations replace three digits of one weight with one digit of
     that weight and one digit of twice the weight. In the end, there are at most two digits of each
-    weight. These blocks are then cut in half, and the halves are added up in the same way.
+    weight. They are then cut into halves, which are added up in the same way.
     """
     width = rows.shape[1]
     blocks = max(_BLOCKS, -(-len(rows) * width // _BYTES))
@@ -87,7 +87,7 @@ def column_sums(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
             for digit in alike:
                 _add(halved, digit[:block], place)
                 _add(halved, digit[block : 2 * block], place)
-                # If the number of rows is odd, one row is left.
+                # If a digit has an odd number of rows, one row is left over.
                 total += _sum(digit[2 * block :]) << place
         digits = halved
     for place, alike in enumerate(digits):
@@ -115,7 +115,7 @@ def _add(digits: list[list[NDArray[np.uint8]]], digit: NDArray[np.uint8], place:
 
 
 def _sum(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """The same sums as in `column_sums`, computed bit by bit. This is meant for few rows."""
+    """The same result as `column_sums`, for few rows. It is computed bit by bit."""
     total = np.zeros(8 * rows.shape[1], dtype=np.int64)
     for start in range(0, len(rows), 255):  # the sum of 255 bits fits into a byte
         bits = np.unpackbits(rows[start : start + 255], axis=1, bitorder="little")

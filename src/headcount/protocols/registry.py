@@ -1,4 +1,4 @@
-"""The registry of all protocols, by their stable names. A protocol is loaded when it is used.
+"""The registry of all protocols, by their stable names. A protocol is loaded when first used.
 
 Protocols can also come from outside Headcount. A program passes its own class to `register`. An
 installed package lists its classes as entry points in the group `headcount.protocols`. The classes
@@ -21,8 +21,8 @@ from headcount.core.task import Task
 from headcount.protocols.outside import Outside, is_name
 
 Kind = TypeVar("Kind", bound=Protocol)
-# The classes of each name. The tasks that a class answers are in parentheses, so that classes for
-# other tasks need not be loaded.
+# The classes that have each name. The tasks that a class answers are in parentheses, so that
+# classes for other tasks need not be loaded.
 _CLASSES = {
     "central.geometric": "central.geometric:Geometric(Count,Sum,Mean) "
     "central.histogram:GeometricHistogram(Histogram) central.density:GeometricDensity(Density) "
@@ -104,7 +104,11 @@ def is_outside(name: object) -> bool:
 
 
 def protocol_class(name: str, task: Task | None = None) -> type[Protocol]:
-    """The class with this name. If several classes have the name, the one for this task."""
+    """The class with this name.
+
+    If several classes have the name, the result is the class that answers `task`. If there is no
+    such class, or if `task` is None, the result is the first class with the name.
+    """
     if task is not None:
         for kind in _classes(name, task):
             if kind.answers(task):
@@ -139,7 +143,7 @@ def likely_name(wrong: object) -> str:
 
 
 def protocol_names(task: Task | None = None, trust: Trust | None = None) -> list[str]:
-    """The names of all protocols, or only of the protocols for a task or a trust model."""
+    """The names of all protocols, or of those that match `task` and `trust` if these are given."""
     return own_names(task, trust) + outside_names(task, trust)
 
 
@@ -158,7 +162,7 @@ def _chosen(names: Iterable[str], task: Task | None, trust: Trust | None) -> lis
         checks.instance("task", task, Task)
     if trust is not None:
         checks.choice("trust", trust, tuple(Trust))
-    # A name begins with the trust model. So the protocols of other trust models are not loaded.
+    # A name begins with its trust model. So protocols of other trust models need not be loaded.
     wanted = [name for name in names if trust is None or name.partition(".")[0] == trust]
     return [
         name

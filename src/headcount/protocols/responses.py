@@ -26,7 +26,7 @@ from headcount.randomness.totals import binomial, multinomial
 def lie_weight(values: int, epsilon: float) -> int:
     """The smallest t with (2^64 − (k−1)t)/t ≤ e^ε for k values, which is ⌈2^64/(e^ε + k − 1)⌉.
 
-    If each of the k−1 lies has the probability t/2^64, a report is ε-private.
+    A report is ε-private if it names each of the k−1 wrong values with probability t/2^64.
     """
     return share_weight(1, 1, values - 1, epsilon)
 
@@ -34,12 +34,12 @@ def lie_weight(values: int, epsilon: float) -> int:
 def share_weight(part: int, truths: int, lies: int, epsilon: float) -> int:
     """The weight ⌈2^64·part/(truths·e^ε + lies)⌉.
 
-    Each of the `truths` outcomes is e^ε times as likely as each of the `lies` outcomes.
-    The weight divided by 2^64 is the total probability of `part` outcomes that are each as likely
-    as one of the `lies` outcomes.
+    A response has `truths` likely outcomes and `lies` unlikely outcomes. Each likely outcome has
+    e^ε times the probability of each unlikely outcome. The weight divided by 2^64 is `part` times
+    the probability of one unlikely outcome, rounded up.
     """
     with decimal_digits(60):
-        # The result is below 10^20 and has 60 digits, so 10^−30 exceeds all rounding errors.
+        # The number is below 10^20 and has 60 digits, so 10^−30 exceeds all rounding errors.
         exact = Decimal(WHOLE) * part / (truths * Decimal(epsilon).exp() + lies)
         return int((exact + Decimal("1e-30")).to_integral_value(ROUND_CEILING))
 
@@ -50,9 +50,11 @@ def ratio_epsilon(excess: Fraction) -> float:
 
 
 def response_curve(own: Fraction, other: Fraction, *same: Fraction) -> PairCurve:
-    """The privacy curve of a report about one of two values. A report that fits only one of them
-    has the probability `own` for this value, and `other` for the other one. `same` has the
-    probabilities of reports that are equally likely for both.
+    """The privacy curve of a report, for two neighboring values.
+
+    One class of reports has the probability `own` under the first value and `other` under the
+    second. Another class has these two probabilities the other way round. `same` lists the
+    probabilities of all classes that are equally likely under both values.
     """
     rest = [float(chance) for chance in same if chance]
     pair = [float(own), float(other)]
@@ -63,16 +65,17 @@ def response_curve(own: Fraction, other: Fraction, *same: Fraction) -> PairCurve
 def respond(
     values: NDArray[np.integer], among: int, weight: int, source: Source
 ) -> NDArray[np.unsignedinteger]:
-    """Responses to values below `among`. Each lie has the probability weight/2^64.
+    """Random responses for values below `among`. Each lie has the probability weight/2^64.
 
-    With probability among·weight/2^64 a response is a uniform number. Otherwise it is the truth.
+    With probability among·weight/2^64, a response is a uniform number below `among`. Otherwise it
+    is the truth.
     """
     dtype = np.min_scalar_type(among - 1)
     blind = bernoulli(source, len(values), among * weight).view(np.bool_)
     if 4 * among * weight > WHOLE:  # if many lie, drawing a number for everybody is faster
         reports = uniform(source, len(values), among, dtype.type)
-        # The mask is all ones for people who tell the truth, and zero for others. A mask is faster
-        # than np.where.
+        # The bits of this mask are all ones for people who tell the truth, and all zeros for
+        # others. A mask is faster than np.where.
         honest = blind.astype(dtype) - dtype.type(1)
         honest &= reports ^ values.astype(dtype, copy=False)
         reports ^= honest
@@ -84,9 +87,9 @@ def respond(
 
 
 def responded(counts: NDArray[np.int64], lie: Fraction, source: Source) -> NDArray[np.int64]:
-    """How many responses name each value.
+    """The number of random responses that name each value.
 
-    counts[v] people hold the value v, and each lie has the probability `lie`.
+    counts[v] people hold the value v. They name each other value with probability `lie`.
     """
     # With probability `share` a response is a uniform value. Otherwise it is the truth.
     share = len(counts) * lie
@@ -96,7 +99,7 @@ def responded(counts: NDArray[np.int64], lie: Fraction, source: Source) -> NDArr
 
 @dataclass(frozen=True)
 class KAryRandomizer(Randomizer):
-    """Sends a person's bucket, or each other bucket with probability t/2^64."""
+    """Sends each wrong bucket with probability t/2^64, and otherwise the person's own bucket."""
 
     buckets: int
     weight: int  # t

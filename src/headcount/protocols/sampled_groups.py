@@ -1,16 +1,17 @@
 """Margins of a mean over people, each of whom answers about one of several groups.
 
-Notation    n people are independent. Each person's term of the mean is within ± width of its
-            expectation. Each device draws the group about which it answers.
+Notation    Each of n people adds an independent term to the mean. A term is within ± width of its
+            expectation. Each device draws the group about which it answers. z is the number of
+            standard deviations in a normal margin.
 Normal      The error is treated as nearly normal if about 50 people or more answer about each
-            group. With 1,000 people or more per group, its variance is that of a crowd with the
-            estimated shares. In a smaller crowd an estimated variance may be far too small, so the
-            largest variance takes its place. Rare lies make the error skewed. The third moment is
-            at most the width times the variance, so the Cornish–Fisher expansion adds at most
-            width·(z² − 1)/(6n) to the margin.
-Few         With fewer people per group, Bernstein's inequality gives the margin s: the error
-            exceeds s with probability at most exp(−ns²/(2(variance + width·s/3))). The variance is
-            the largest one.
+            group. With 1,000 people or more per group, the variance is computed from the estimates.
+            With fewer people, this variance may be far too small, so the largest possible variance
+            is used instead. Rare lies make the error skewed. The third moment is at most the width
+            times the variance, so the Cornish–Fisher expansion adds at most width·(z² − 1)/(6n) to
+            the margin.
+Few         With fewer than about 50 people per group, Bernstein's inequality gives the margin s:
+            the error exceeds s with probability at most exp(−ns²/(2(variance + width·s/3))). Here
+            the variance is the largest possible one.
 """
 
 import math
@@ -35,7 +36,7 @@ def used_variances(
     variances: NDArray[np.float64],
     worst: NDArray[np.float64] | float,
 ) -> NDArray[np.float64]:
-    """The estimated variances in a large crowd, and the bounds on them in a smaller one."""
+    """The variances that margins use: `variances` in a large crowd, `worst` in a smaller one."""
     enough = users / groups >= _MANY
     return variances if enough else np.broadcast_to(worst, variances.shape)
 
@@ -49,9 +50,10 @@ def mean_margin(
     width: NDArray[np.float64] | float,
     confidence: float,
 ) -> NDArray[np.float64]:
-    """The margin of a mean over `users` people.
+    """The margin of each of several means over `users` people.
 
-    `variances` are estimates of the mean variance of a person's term, and `worst` are bounds on it.
+    `variances` has an estimate of the variance of a person's term, averaged over people, for each
+    mean. `worst` has the largest possible variances.
     """
     if nearly_normal(users, groups):
         deviations = -NormalDist().inv_cdf((1 - confidence) / 2)

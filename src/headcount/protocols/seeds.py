@@ -1,10 +1,10 @@
 """Public hashes that are derived from short seeds, so that nobody can choose a hash directly.
 
 Notation    A seed is a number below 2^64. Its *words* are two numbers u and v below 2^64.
-Function    The block function of ChaCha (RFC 8439) with 8 rounds instead of 20. The first two of
-            its eight key words are the low and the high half of the seed. The other key words, the
-            counter and the nonce are 0. u and v are the first and the second 64 bits of the block,
-            in little-endian order.
+Function    The words are computed by the block function of ChaCha (RFC 8439), with 8 rounds instead
+            of 20. The first two of its eight key words are the low and the high half of the seed.
+            The other key words, the counter and the nonce are 0. u and v are the first and the
+            second 64 bits of the block, in little-endian order.
 Purpose     The function cannot be inverted, because its input is added to the block at the end.
             Anyone who wants a hash with some property has to try seeds.
 """
@@ -37,7 +37,7 @@ def chacha(state: NDArray[np.uint32], rounds: int) -> NDArray[np.uint32]:
 def _step(
     one: NDArray[np.uint32], other: NDArray[np.uint32], left: NDArray[np.uint32], by: int
 ) -> None:
-    """In place: add `other` to `one`, combine `left` with `one` by xor, and rotate `left`."""
+    """In place, add `other` to `one`, xor `left` with `one`, and rotate `left` by `by` bits."""
     one += other
     left ^= one
     low = left >> np.uint32(32 - by)

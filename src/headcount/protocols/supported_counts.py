@@ -6,9 +6,9 @@ Notation    c ∈ {0, …, n} is the count. A report supports the count with pro
             is counted, and with probability q < p otherwise. N ~ Bin(c, p) + Bin(n−c, q) is the
             number of supporting reports, and m is its observed value. 1 − α is the confidence.
 Interval    The interval contains all c with P(N ≥ m) > αu(c) and P(N ≤ m) > α(1−u(c)), where u(c)
-            is a number from 0 to 1 (see Shares below). So it misses the true count with probability
-            at most α. As c grows, P(N ≥ m) grows and u falls. So the first condition holds from
-            some c on, and the second condition holds up to some c.
+            is a number from 0 to 1 (see Shares below). So the interval misses the true count with
+            probability at most α. As c grows, P(N ≥ m) grows and u falls. So the first condition
+            holds from some c on, and the second condition holds up to some c.
 Shares      u(c) divides α between the two sides in the same way as for a normal estimate (Feldman,
             Cousins 1998). It is ½ if c is far from the bounds 0 and n. It is 1 at c = 0 and 0 at
             c = n, where the estimate can err on one side only. Let Φ be the normal distribution
@@ -35,7 +35,7 @@ Integers = NDArray[np.int64]
 _FINE = 128  # the ends are accurate to a standard deviation divided by this number
 _STEPS = 512  # the number of steps in the table of u
 _HALVINGS = 40
-_PATIENCE = 4  # every fourth step is a bisection
+_PATIENCE = 4  # one step out of this many is a bisection
 
 
 def supported_counts(
@@ -98,7 +98,7 @@ class _Support:
         """The smallest c with P(N ≥ m) > αu(c), or a slightly smaller number."""
         seen, where = np.unique(reports, return_inverse=True)
         likely = self._likely(seen)
-        # The condition never holds at `low` and always holds at `high`. It holds at n, where u = 0.
+        # The condition fails at `low` and holds at `high`. It holds at n, where u = 0.
         low, high = np.full(len(seen), -1), np.full(len(seen), self.users)
         fine = np.maximum(self._deviation(likely) / _FINE, 1.0)
         guess = likely + special.ndtri(wrong / 2) * self._deviation(likely)

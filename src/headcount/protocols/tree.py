@@ -2,18 +2,19 @@
 
 Notation    The grid has N = B₁⋯B_h cells. Level l = 1, …, h of the tree divides every node of the
             level above into B_l children, so it has N_l = B₁⋯B_l nodes. The nodes of level h are
-            the cells. The root contains everybody, and its count n is public. Node v of level l has
-            the count c_v and the noisy count o_v. The noise has the variance σ_l² and is
-            independent.
+            the cells. The root contains everybody, and its count n is public. Node v has the count
+            c_v and the noisy count o_v. The noises of all nodes are independent. On level l, they
+            have the variance σ_l².
 Fit         From the cells up: z_v is the best estimate of c_v from o_v and the nodes below v. Its
             variance τ_l² is 1/(1/σ_l² + 1/(B_{l+1}τ_{l+1}²)), and τ_h² = σ_h². From the root down:
-            the difference between the count of a node and the sum of the z of its children is
-            divided equally among the children. The result is the least-squares fit (Hay, Rastogi,
-            Miklau, Suciu 2010), even if variances and fan-outs differ between levels.
-Error       A linear query has a weight w for each cell. m_v is the mean weight of the cells below
-            v. The answer has the variance Σ_l τ_l² Σ_v (m_v − m_p)² over the nodes v of level l
-            with their parents p. The error of the answer is Σ_v b_v·(noise of v), where
-            b_v = (m_v − m_p)·τ_l²/σ_l² + b_p·σ_{l−1}²/(B_l·σ_l²), with b = 0 at the root.
+            the difference between the fitted count of a node and the sum of the z of its children
+            is divided equally among the children. The result is the least-squares fit (Hay,
+            Rastogi, Miklau, Suciu 2010), even if variances and fan-outs differ between levels.
+Error       A linear query has a weight w for each cell. m_v is the mean weight of the cells of
+            node v, and p is the parent of v. The answer has the variance Σ_l τ_l² Σ_v (m_v − m_p)²,
+            where the inner sum is over the nodes v of level l. The answer has the error
+            Σ_v b_v·(noise of v), where b_v = (m_v − m_p)·τ_l²/σ_l² + b_p·σ_{l−1}²/(B_l·σ_l²), with
+            b = 0 at the root.
 """
 
 import math
@@ -30,8 +31,8 @@ from headcount.core import checks
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 
-# For each level, the coefficients of the noise, and the number of nodes with each coefficient. Both
-# arrays have a row for each query.
+# For each level, an array of coefficients of the noise, and an array with the number of nodes that
+# have each coefficient. Both arrays have a row for each query.
 Terms: TypeAlias = list[tuple[NDArray[np.float64], NDArray[np.float64]]]
 _SOME_EDGES = 4096  # the error is averaged over at most this many edges
 
@@ -48,7 +49,7 @@ class Tree:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The number of nodes of each level."""
+        """The number of nodes on each level."""
         return tuple(accumulate(self.fanouts, mul))
 
     @property
@@ -61,15 +62,15 @@ class Tree:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """The number of the first node of each level."""
+        """The index of the first node of each level."""
         return (0, *accumulate(self.sizes[:-1]))
 
     def split(self, nodes: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Numbers for all nodes, cut into levels. The last axis is that of the nodes."""
+        """Numbers for all nodes, split into one array per level. The last axis is over nodes."""
         return np.split(nodes, self.starts[1:], axis=-1)
 
     def paths(self, cells: NDArray[np.integer]) -> NDArray[np.int64]:
-        """For each of these cells, its nodes on all levels, from the top to the cell itself."""
+        """For each of these cells, the nodes that contain it, from level 1 to the cell itself."""
         widths = [self.cells // size for size in self.sizes]
         return np.stack(
             [cells.astype(np.int64) // w + s for w, s in zip(widths, self.starts, strict=True)],
@@ -77,10 +78,10 @@ class Tree:
         )
 
     def extended(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The weights of all cells of the tree, from those of the task's cells, which come first.
+        """The weights of all cells of the tree, from the weights of the task's cells.
 
-        The fitted counts of all additional cells are added to the last cell of the task. So these
-        cells have its weight.
+        The task's cells come first. The fitted counts of all additional cells are added to the last
+        cell of the task. So the additional cells have the weight of that cell.
         """
         return np.pad(weights, (0, self.cells - len(weights)), mode="edge")
 
@@ -152,19 +153,19 @@ class TreeFit:
             self.fitted_variances, self.tree.fanouts, self.tree.sizes, strict=True
         ):
             width = self.tree.cells // size
-            # The edge cuts a node of the level above. Of the children of this node, `below` are
-            # below the edge, and `part` of the next one is.
+            # The edge cuts a node of the level above. The first `below` children of this node are
+            # below the edge, and so is the fraction `part` of the next child.
             below, rest = np.divmod(edges % (fanout * width), width)
             part = rest / width
             out += tau * (below + part**2 - (below + part) ** 2 / fanout)
         return out
 
     def coefficients_below(self, edges: NDArray[np.integer]) -> "Terms":
-        """The coefficients b_v in the number of people in cells 0, …, t − 1, for each edge t.
+        """The coefficients b_v for the number of people in cells 0, …, t − 1, for each edge t.
 
-        An edge cuts one node of each level. Nodes below that edge and nodes above it have few
-        different coefficients. For each level there are two arrays, with a row for each edge: the
-        coefficients, and the number of nodes that have each.
+        An edge cuts one node of each level. All other nodes have few different coefficients. For
+        each level there are two arrays, with a row for each edge: the different coefficients, and
+        the number of nodes that have each of them.
         """
         # The coefficients of nodes that are not cut, and the number of nodes with each of them. All
         # children of such a node have the same coefficient.
@@ -202,7 +203,7 @@ class TreeFit:
         return tuple(before / (fanout * variance) for before, fanout, variance in rows)
 
     def _own_share(self, level: int) -> float:
-        """τ_l²/σ_l²"""
+        """The factor τ_l²/σ_l²."""
         return self.fitted_variances[level] / self.variances[level]
 
     def cuts(self, edges: NDArray[np.integer]) -> Iterator["Cut"]:
@@ -242,7 +243,8 @@ class TreeFit:
         """
         least, most = np.full(len(edges), np.inf), np.full(len(edges), -np.inf)
         for cut in self.cuts(edges):
-            # Below a node that is not cut, coefficients have the same sign and are closer to 0.
+            # The descendants of a node that is not cut are left out. Their coefficients have the
+            # sign of the node's coefficient, and are closer to 0.
             for b, exists in (
                 (cut.b_below, cut.below > 0),
                 (cut.b_cut, cut.below >= 0),
@@ -259,7 +261,8 @@ class TreeFit:
         """
         largest, others = np.zeros(len(edges)), np.zeros(len(edges))
         for cut in self.cuts(edges):
-            # The sum of this level's positive coefficients below siblings of earlier levels.
+            # `others` is the sum of this level's positive coefficients, except that of the node
+            # that is cut. First, it is computed for the descendants of siblings on earlier levels.
             others = others * self.handed_down[cut.level] * self.tree.fanouts[cut.level]
             others = others + cut.below * np.maximum(cut.b_below, 0.0)
             others = others + cut.above * np.maximum(cut.b_above, 0.0)
@@ -269,7 +272,7 @@ class TreeFit:
     def mean_squares(
         self, edges: NDArray[np.integer], below: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """For each edge, the mean over people of the sum of b² over the nodes of a person's cell.
+        """For each edge, the sum of b² over the nodes that contain a person, averaged over people.
 
         `below` is the share of people below each of the N + 1 edges of cells.
         """
@@ -287,11 +290,11 @@ class TreeFit:
     def squares(
         self, edges: NDArray[np.integer], cells: int
     ) -> Iterator[tuple[NDArray[np.integer], NDArray[np.float64]]]:
-        """The sum of b² over the nodes of a cell, for each edge and every cell.
+        """For each edge, the sum of b² over the nodes that contain a cell, for some cells.
 
-        Each item has one cell for each edge, and the sum for this cell. For each edge, every cell
-        from 0 to `cells` − 1 has the same sum as the cell of some item on the same side of the
-        edge. The cell of an item may be outside this range.
+        Each item has one cell for each edge, and the sum for this cell. These cells represent all
+        others: for each edge, every cell from 0 to `cells` − 1 has the same sum as the cell of some
+        item on the same side of the edge. The cell of an item may be outside this range.
         """
         path = np.zeros(len(edges))
         for cut in self.cuts(edges):
@@ -305,8 +308,8 @@ class TreeFit:
 
     @cached_property
     def _squares(self) -> tuple[float, ...]:
-        """For each level, the sum of b² over a node with b = 1 and one of its descendants on each
-        lower level, if these all have the same mean weight.
+        """For each level, the sum of b² over a node with b = 1 and one descendant of the node on
+        each lower level, if all descendants have the node's mean weight.
         """
         sums = [1.0]
         for factor in self.handed_down[:0:-1]:
@@ -323,7 +326,7 @@ class TreeFit:
 
 
 def shapes(cells: int) -> Iterator[tuple[int, ...]]:
-    """The fan-outs that are worth a try, for all numbers of levels.
+    """The fan-outs that are worth trying, for all numbers of levels.
 
     The fan-outs of a tree differ as little as the number of cells allows. The tree may have more
     cells than are needed.
@@ -340,8 +343,8 @@ def some_edges(cells: int) -> NDArray[np.int64]:
 def best_fanouts(cells: int, variance: Callable[[int], float | None]) -> tuple[int, ...]:
     """The fan-outs with the smallest mean squared error of the number of people below an edge.
 
-    `variance` gives the variance of the noise for a number of levels, or None if that number is not
-    possible.
+    `variance` returns the variance of the noise for a number of levels, or None if this number of
+    levels is not possible.
     """
     edges = some_edges(cells)
     found: list[tuple[float, tuple[int, ...]]] = []
@@ -354,7 +357,7 @@ def best_fanouts(cells: int, variance: Callable[[int], float | None]) -> tuple[i
 
 
 def checked_fanouts(text: str, cells: int) -> tuple[int, ...]:
-    """Fan-outs written as "16,8,8". Their product must be from `cells` to 4·`cells`."""
+    """The fan-outs in a text like "16,8,8". Their product must be from `cells` to 4·`cells`."""
     try:
         fanouts = tuple(int(part) for part in str(text).split(","))
     except ValueError:
@@ -392,11 +395,11 @@ def _root(number: int, degree: int) -> int:
 
 
 def _powers_of_two(cells: int, levels: int) -> tuple[int, ...]:
-    """Nearly equal powers of two, the largest first."""
+    """Nearly equal powers of two, the largest first, whose product is at least `cells`."""
     each, more = divmod((cells - 1).bit_length(), levels)
     return tuple(2 ** (each + (level < more)) for level in range(levels))
 
 
 def _children(nodes: NDArray[np.float64], fanout: int) -> NDArray[np.float64]:
-    """The numbers of a level, with the children of each parent as one row."""
+    """The numbers of a level's nodes, with one row for the children of each parent."""
     return nodes.reshape(*nodes.shape[:-1], -1, fanout)

@@ -2,16 +2,17 @@
 
 The error of a linear query is Σ_v b_v·Z_v over the nodes v, with known coefficients b_v and the
 noise Z_v of each node. All nodes of a level have the same law of noise. The characteristic function
-of the error is a product. Inverting it gives the quantiles of the error (Gil-Pelaez 1951).
+of the error is a product over all nodes. Inverting this function gives the quantiles of the error
+(Gil-Pelaez 1951).
 
 The scale of an error is its standard deviation, or the largest |b_v| if that is larger. With many
 nodes on several levels, the characteristic function vanishes at high frequencies, and the inversion
 is exact. With few nodes, or with one level, the error may have atoms, because the noise is a whole
 number. Then a small normal variable is added to the error. Its standard deviation is 1/64 of the
-scale. Let α be the probability with which the error may exceed a margin on one side. The sum
-exceeds some number x with probability 99α/100, and the normal variable is below some number −y with
-probability α/100. So the error exceeds the margin x + y with probability at most α. For a
-confidence of 95 %, y is about 3.5 standard deviations of the normal variable.
+scale. Let α be the probability with which the error may exceed a margin on one side. The sum of the
+error and the normal variable exceeds some number x with probability 99α/100. The normal variable is
+below some number −y with probability α/100. So the error exceeds the margin x + y with probability
+at most α. For a confidence of 95 %, y is about 3.5 standard deviations of the normal variable.
 """
 
 import math
@@ -31,14 +32,16 @@ from headcount.protocols.tree import Terms, Tree, TreeFit
 
 _SMOOTHING = 1 / 64  # the added normal's standard deviation, divided by the error's scale
 _REACH = 20.0  # the law beyond this many scales is negligible
-_HIGHEST = 6.0  # beyond 6/(its deviation), the normal's characteristic function is negligible
+# The characteristic function of the added normal variable is negligible at frequencies above this
+# number divided by its standard deviation.
+_HIGHEST = 6.0
 _POINTS = 5000  # the number of points at which a law is computed
-_ROUGH = 1e-7  # a larger characteristic function at high frequencies shows atoms
+_ROUGH = 1e-7  # if the characteristic function is larger at high frequencies, there may be atoms
 _RARE = 0.01  # if there are atoms, this share of α is left for the normal variable
 _NEGLIGIBLE = -45.0  # a characteristic function with a smaller logarithm is negligible
-_BATCH = 32  # the number of queries whose laws are inverted at once
-_MOST_EXACT = 4096  # with at most this many cells, the law of every edge is inverted
-_SOME_EDGES = 256  # in larger trees, about this many laws are inverted
+_BATCH = 32  # the number of queries whose characteristic functions are inverted at once
+_MOST_EXACT = 4096  # with at most this many cells, the margins of every edge are computed
+_SOME_EDGES = 256  # in larger trees, the margins of about this many edges are computed
 _MOST_SIMULATED = 4_000_000  # about the largest number of nodes that are simulated for a band
 _MOST_BANDS = 4000  # the largest number of errors that are simulated for a band
 
@@ -63,8 +66,9 @@ class NodeNoise(Protocol):
 class GeometricNoise:
     """Two-sided geometric noise: P(z) ∝ e^{−rate·|z|}.
 
-    If more people than planned add shares of it, the noise is the sum of `times` such numbers.
-    `times` need not be a whole number, since the law is infinitely divisible.
+    If people add shares of this noise, more people than planned may take part. Then the total noise
+    is the sum of `times` independent numbers with this law. `times` need not be a whole number,
+    since the law is infinitely divisible.
     """
 
     rate: float
@@ -141,7 +145,7 @@ class TruncatedNoise:
 
 @dataclass(frozen=True)
 class TreeNoise:
-    """A fitted tree, with the law of its nodes' noise on every level."""
+    """A fitted tree, and for every level the law of the noise of its nodes."""
 
     fit: TreeFit
     noises: tuple[NodeNoise, ...]
@@ -161,7 +165,7 @@ class TreeNoise:
     def margins_below(
         self, edges: NDArray[np.integer], confidence: float, added: Added | None = None
     ) -> EdgeMargins:
-        """(a, b) for each edge, such that −a ≤ error ≤ b holds with at least this probability.
+        """(a, b) for each edge, such that −a ≤ error ≤ b with probability at least `confidence`.
 
         The error is that of the number of people below the edge.
         """
@@ -173,7 +177,7 @@ class TreeNoise:
         return below, above
 
     def margins(self, weights: NDArray[np.float64], confidence: float) -> tuple[float, float]:
-        """(a, b) such that −a ≤ error ≤ b holds with at least this probability.
+        """(a, b) such that −a ≤ error ≤ b with probability at least `confidence`.
 
         The error is that of the linear query with these weights of the cells.
         """
@@ -206,7 +210,7 @@ class _Laws:
     def of(cls, noises: tuple[NodeNoise, ...], terms: Terms, added: Added | None) -> "_Laws":
         variances, largest = np.zeros(len(terms[0][0])), np.full(len(terms[0][0]), 1e-300)
         if added is not None:
-            # The variance is minus the second difference of the logarithm at 0, up to rounding.
+            # At a small frequency s, the logarithm has the real part −variance·s²/2.
             variances += -2 * added(np.array([1e-4])).real / 1e-8
             largest[:] = 1.0
         for noise, (coefficients, nodes) in zip(noises, terms, strict=True):
@@ -254,7 +258,7 @@ class _Laws:
 def _crossings(
     places: NDArray[np.float64], shares: NDArray[np.float64], wanted: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Where each row of shares first reaches the wanted share, by linear interpolation."""
+    """The place where each row of shares first reaches the wanted share, by interpolation."""
     after = np.argmax(shares >= wanted[:, None], axis=1)
     every = np.arange(len(shares))
     low, high = shares[every, after - 1], shares[every, after]
@@ -265,7 +269,10 @@ def _crossings(
 
 @lru_cache(maxsize=1)
 def _frequencies() -> NDArray[np.float64]:
-    """Frequencies in 1/scale. They are multiples of π/_REACH, since the law lies within _REACH."""
+    """The frequencies at which laws are computed, in units of 1/scale.
+
+    They are multiples of π/_REACH, since errors beyond _REACH scales are negligible.
+    """
     number = math.ceil(_HIGHEST / _SMOOTHING / (math.pi / _REACH))
     return np.arange(1, number + 1, dtype=np.float64) * (math.pi / _REACH)
 
@@ -312,8 +319,8 @@ def _edge_margins(
     """The margins of the number of people below each edge.
 
     With `sampled` = (n, q), the sampling error is added, which is Bin(n, q) minus its mean. In
-    large trees, only the laws of some edges are inverted. The largest of their quotients
-    (margin)/(standard error) is used for all edges.
+    large trees, margins are computed for some edges only. The largest of their quotients
+    (margin)/(standard error) is then used for all edges.
     """
     cells = noise.fit.tree.cells
     edges = np.arange(1, cells)
@@ -327,7 +334,8 @@ def _edge_margins(
         return np.max(below / scale) * wide, np.max(above / scale) * wide
     if added is not None and not noise.symmetric:
         return noise.margins_below(edges, confidence, added)
-    # The tree looks the same backwards, and the number above an edge has the opposite error.
+    # The tree is symmetric, and the number of people above an edge has the opposite error. So the
+    # margins of the first half of the edges give those of the second half.
     below, above = noise.margins_below(edges[: cells // 2], confidence, added)
     others = (above, below) if added is None else (below, above)
     last = slice(0, (cells - 1) // 2)
@@ -343,7 +351,7 @@ def _binomial(users: int, share: float) -> tuple[Added, float]:
     """
 
     def added(frequencies: NDArray[np.float64]) -> NDArray[np.complex128]:
-        # The logarithm of 1 − q + q·e^{is}, by its size and its angle.
+        # The logarithm of 1 − q + q·e^{is} is computed from its absolute value and its angle.
         size = np.log1p(-4 * share * (1 - share) * np.sin(frequencies / 2) ** 2) / 2
         angle = np.arctan2(share * np.sin(frequencies), 1 - share + share * np.cos(frequencies))
         return users * (size + 1j * (angle - share * frequencies))
@@ -353,11 +361,10 @@ def _binomial(users: int, share: float) -> tuple[Added, float]:
 
 @lru_cache(maxsize=32)
 def _band(noise: TreeNoise, confidence: float) -> float:
-    """κ such that all errors are within κ standard errors with at least this probability.
+    """κ such that the errors of all edges are within κ standard errors with this confidence.
 
-    Errors are simulated. The true error and the simulated ones are exchangeable. So the rank that
-    is chosen for κ makes the probability at least `confidence`. If there are too few simulated
-    errors for such a rank, κ is infinite.
+    κ is computed from simulated trees (see `ranked`). For each of them, the largest error of an
+    edge is recorded, in standard errors.
     """
     tree = noise.fit.tree
     number = min(max(_MOST_SIMULATED // tree.nodes, math.ceil(2 / (1 - confidence))), _MOST_BANDS)
@@ -373,9 +380,10 @@ def _band(noise: TreeNoise, confidence: float) -> float:
 
 
 def ranked(errors: NDArray[np.float64], confidence: float) -> float:
-    """A number that one more error of the same law exceeds with probability at most 1 − confidence.
+    """A number that a new error with the same law exceeds with probability at most 1 − confidence.
 
-    It is infinite if there are too few errors for this confidence.
+    All errors are exchangeable, so the number can be one of `errors`, chosen by its rank. It is
+    infinite if there are too few errors for this confidence.
     """
     rank = math.ceil(confidence * (len(errors) + 1))
     return float(np.sort(errors)[rank - 1]) if rank <= len(errors) else math.inf

@@ -20,10 +20,11 @@ from headcount.protocols.tree_error import GeometricNoise, TreeError, TreeNoise
 
 @dataclass(frozen=True)
 class FittedTree(Estimator):
-    """Fits a tree to noisy counts, and answers with the share of people below each edge, or with
-    what the task reads from these shares. The stated errors are those of the shares.
+    """Fits a tree to noisy counts, and answers with the share of people below each edge. Some tasks
+    compute their answer, such as quantiles, from these shares. Stated errors are always those of
+    the shares.
 
-    The tree may have more cells than the task. Nobody is in the additional ones, which are last.
+    The tree may have more cells than the task. The additional cells come last, and are empty.
     """
 
     task: Distribution
@@ -38,7 +39,7 @@ class FittedTree(Estimator):
 
     @abstractmethod
     def noisy_counts(self, tally: Tally, source: Source | None) -> NDArray[np.float64]:
-        """The unbiased counts of all nodes, with noise."""
+        """Unbiased noisy counts of all nodes."""
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
         cells = self.fit.cells(self.noisy_counts(tally, source), tally.users)
@@ -59,7 +60,7 @@ class FittedTree(Estimator):
 
 @dataclass(frozen=True)
 class TreeEstimator(FittedTree):
-    """The analyzer of a tree. The noise of different nodes is independent, and its law does not
+    """The analyzer of a tree whose nodes have independent noise. The law of the noise does not
     depend on people's values.
     """
 
@@ -70,7 +71,7 @@ class TreeEstimator(FittedTree):
         return self.noise.fit
 
     def noise_of(self, users: int) -> TreeNoise:
-        """The noise of a crowd of this size. By default it is the same for all crowds."""
+        """The noise if this many people take part. By default it is the same for all crowds."""
         return self.noise
 
     def standard_error(self, users: int, held: Holding | None) -> float:

@@ -1,4 +1,4 @@
-"""The part that all protocols with a tree of counts share: the option for its shape."""
+"""The option for the shape of a tree, which all protocols with a tree of counts share."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class TreeProtocol(Protocol):
     tasks: ClassVar[tuple[type[Task], ...]] = (Distribution,)
 
     task: Distribution
-    # The number of children of each node, from the root down: "16,8,8".
+    # The number of children of each node, level by level from the root down, as in "16,8,8".
     fanouts: str | None = None
 
     def check_options(self) -> None:
@@ -28,7 +28,7 @@ class TreeProtocol(Protocol):
 
     @abstractmethod
     def best_fanouts(self) -> tuple[int, ...]:
-        """The numbers of children with the least error."""
+        """The numbers of children, level by level, for which the error is smallest."""
 
     @cached_property
     def tree(self) -> Tree:

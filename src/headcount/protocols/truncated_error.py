@@ -1,4 +1,4 @@
-"""The error of noise that a shuffler adds to each binary place: N = Σ 2^j·(Z_j − T_j/2).
+"""The error of a sum if a shuffler adds noise to each binary place: N = Σ 2^j·(Z_j − T_j/2).
 
 Z_j is the noise of place j. Its law is truncated geometric on 0, …, T_j. If there is only one
 place, the error is Z_0 − T_0/2.

@@ -28,7 +28,8 @@ from headcount.randomness.draws import WHOLE, bernoulli, uniform
 from headcount.randomness.totals import binomial, uniform_sum
 
 _LEAST_LEVELS = 2**7  # the smallest default number of levels; outputs still fit into a byte
-# With the default levels, the variance of responses is at least this many times that of rounding.
+# With the default levels, the variance of responses is at least this many times that of rounding,
+# unless this needs too many levels.
 _RESPONSE_TO_ROUNDING = 1000
 
 
@@ -40,7 +41,7 @@ def paper_window(levels: int, epsilon: float) -> int:
 def window_variances(
     levels: int, epsilon: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The probability β and the variance for the levels 0 and L, for window sizes from 1 to L."""
+    """For each window size from 1 to L, the probability β and the variance at levels 0 and L."""
     window = np.arange(1.0, levels + 1)
     outputs, gain = levels + window, window * math.expm1(epsilon)
     blind, seen = outputs / (outputs + gain), gain / (outputs + gain)
@@ -51,7 +52,7 @@ def window_variances(
 def enough_windows(task: Bounded, users: int, epsilon: float) -> int:
     """A number of levels that makes the variance of rounding negligible, up to a maximum.
 
-    For whole numbers it is at most the span high − low, which makes every number a level.
+    For whole numbers it is at most high − low, because every number is then a level.
     """
     most = min(MOST_RESPONSES, MOST_SUM // (2 * users))
     levels = _LEAST_LEVELS
@@ -135,7 +136,7 @@ class Windows:
 
     @property
     def instructions(self) -> Mapping[str, Any]:
-        """What other programs need to draw the same outputs."""
+        """The numbers that other programs need to draw outputs with the same law."""
         return {
             "outputs": self.outputs,
             "window": self.size,

@@ -1,4 +1,7 @@
-"""Exact draws of noise that is uniform in a ball, given the ball's radius."""
+"""Exact draws of the noise of `accounting.ball_noise` and `accounting.cut_ball`.
+
+The radius of a ball is drawn first, and then a uniform choice in this ball.
+"""
 
 import math
 from bisect import bisect_right
@@ -26,7 +29,7 @@ class BallDraws:
     noise: BallNoise
 
     def draw(self, source: Source) -> NDArray[np.int64]:
-        """The noise of all boxes: first the radius, then a uniform choice in the ball."""
+        """The noise of all boxes."""
         radius = self._start.sample(source)
         radius += int(geometric(source, self.noise.epsilon, self.noise.parts).sum())
         return in_ball(source, self.noise, radius)
@@ -37,14 +40,15 @@ class BallDraws:
 
 
 def in_cut_ball(source: Source, cut: CutBall) -> NDArray[np.int64]:
-    """Noise in a cut ball: first the radius, then a uniform choice in the ball of this radius."""
+    """The noise of all boxes, cut to a ball."""
     return in_ball(source, cut.noise, drawn_place(source, cut.layers))
 
 
 def in_ball(source: Source, ball: BallNoise, radius: int) -> NDArray[np.int64]:
-    """A uniform choice in a ball.
+    """A uniform choice in the ball of this radius.
 
-    Choose how many boxes are positive and negative, then which boxes, and then their numbers.
+    First, the numbers of positive and of negative boxes are drawn, then the boxes themselves, and
+    then the noise of each box.
     """
     if ball.is_cube:
         drawn = uniform(source, ball.boxes, 2 * radius + 1)
@@ -59,7 +63,7 @@ def in_ball(source: Source, ball: BallNoise, radius: int) -> NDArray[np.int64]:
 
 
 def drawn_place(source: Source, weights: Sequence[int]) -> int:
-    """A random place in a list, in proportion to its integer weights."""
+    """A random place in the list. Each place has a probability proportional to its weight."""
     ends = list(accumulate(weights))
     return bisect_right(ends, uniform_below(source, ends[-1]))
 
@@ -67,8 +71,9 @@ def drawn_place(source: Source, weights: Sequence[int]) -> int:
 def sum_within(source: Source, number: int, largest: int, limit: int) -> NDArray[np.int64]:
     """A uniform choice of `number` numbers from 1, …, largest with a sum of at most `limit`.
 
-    Either numbers up to `largest` are drawn until their sum is at most `limit`, or numbers with
-    such a sum are drawn until none is above `largest`. The way with fewer possible draws is used.
+    There are two ways. Either numbers up to `largest` are drawn until their sum is at most `limit`,
+    or numbers with a sum of at most `limit` are drawn until none is above `largest`. The way with
+    fewer possible draws is used.
     """
     if not number:
         return np.zeros(0, dtype=np.int64)

@@ -23,7 +23,7 @@ from headcount.core.decimal_digits import as_decimal, decimal_digits
 from headcount.core.source import Source
 from headcount.randomness.draws import decided, real_bernoulli
 
-_LARGE = 14  # the first J digits are enough if γ·2^J is at least this
+_LARGE = 14  # J is the smallest integer for which γ·2^J is at least this
 _MOST_DIGITS = 50  # with more digits, numbers may not fit into 64 bits
 _CHUNK = 1 << 17
 _FEW = 1024  # with fewer numbers, all coins are tossed at once
@@ -70,9 +70,10 @@ def _geometric(
 
 
 def _few_coins(source: Source, gamma: Fraction, count: int, places: int) -> NDArray[np.bool_]:
-    """All coins of a few numbers at once: their first digits, and whether there is more beyond.
+    """All coins of a few numbers, with one row per number. A row holds the first J digits of the
+    number, and whether the part above them is positive.
 
-    It draws 64 bits for each coin, which is faster than a call for each coin.
+    Drawing 64 bits for each coin at once is faster than a call for each coin.
     """
     thresholds = _thresholds(gamma, places)
     drawn = source.integers(count * (places + 1), np.uint64).reshape(count, places + 1)
@@ -100,14 +101,15 @@ def discrete_laplace(source: Source, gamma: Fraction, count: int) -> NDArray[Any
 def _binary(gamma: Fraction, plus: int, digits: int) -> int:
     """⌊2^digits/(e^γ + plus)⌋.
 
-    e^γ is not rational, so enough decimal digits decide what the number is rounded to.
+    e^γ is irrational, so the result is certain once enough decimal digits are computed.
     """
     precision = digits // 3 + 30
     while True:
         with decimal_digits(precision):
             exponent = as_decimal(gamma)
             scaled = Decimal(2**digits) / (exponent.exp() + plus)
-            # The rounding error of the exponent is multiplied by γ. There are four more roundings.
+            # The relative error of e^γ is γ times the relative error of the exponent. There are
+            # four more roundings.
             error = scaled * (exponent + 4) * Decimal(10) ** (2 - precision)
             low, high = (
                 int(end.to_integral_value(ROUND_FLOOR)) for end in (scaled - error, scaled + error)

@@ -24,7 +24,7 @@ def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArra
     first, last = divmod(weight << (128 - bits), WHOLE)
 
     def rest(ties: int) -> NDArray[np.bool_]:
-        if not last:  # no number is below the threshold
+        if not last:  # the rest of the threshold is 0, and no number is below 0
             return np.zeros(ties, dtype=np.bool_)
         return source.integers(ties, np.uint64) < np.uint64(last)
 
@@ -34,8 +34,8 @@ def bernoulli(source: Source, count: int, weight: int, bits: int = 64) -> NDArra
 def real_bernoulli(source: Source, count: int, binary: Callable[[int], int]) -> NDArray[np.uint8]:
     """`count` independent bits that are 1 with probability exactly p, for any real p below 1.
 
-    `binary(b)` is ⌊p·2^b⌋, for any number b of binary digits. More than 64 of them are rarely
-    needed.
+    `binary(b)` must return ⌊p·2^b⌋, for any number b of binary digits. More than 64 digits are
+    rarely needed.
     """
 
     def rest(ties: int) -> NDArray[np.bool_]:
@@ -45,8 +45,8 @@ def real_bernoulli(source: Source, count: int, binary: Callable[[int], int]) -> 
 
 
 def decided(source: Source, binary: Callable[[int], int]) -> bool:
-    """Whether a uniform number in [0, 1) is below p, given that their first 64 binary digits are
-    the same. `binary` is as in `real_bernoulli`.
+    """Whether a uniform number in [0, 1) is below p, given that both have the same first 64 binary
+    digits. `binary(b)` must return ⌊p·2^b⌋.
     """
     digits = 64
     while True:
@@ -61,9 +61,10 @@ def _below(
 ) -> NDArray[np.uint8]:
     """For each of `count` uniform numbers in [0, 1), whether it is below a threshold.
 
-    `first` is ⌊threshold·2^64⌋. The top byte of a number is compared first. With a chance of 1/256
+    `first` is ⌊threshold·2^64⌋. The top byte of a number is compared first. With a chance of 1/256,
     it equals the threshold's top byte. Then the next 56 bits are drawn and compared. If these are
-    equal too, `rest` decides: it gets the number of such ties.
+    equal too, `rest` decides. It gets the number of undecided numbers, and returns whether each of
+    them is below the threshold.
     """
     top, more = divmod(first, 1 << 56)
     out = np.empty(count, dtype=np.uint8)
@@ -71,7 +72,7 @@ def _below(
         out.fill(1)
         return out
     threshold, beyond = np.uint8(top), np.uint64(more)
-    # `_positions` takes multiples of 64.
+    # `_positions` needs a length that is a multiple of 64.
     equal = np.zeros(min(_CHUNK, -(-count // 64) * 64), dtype=np.bool_)
     for start in range(0, count, _CHUNK):
         piece = out[start : start + _CHUNK]
@@ -88,9 +89,9 @@ def _below(
 
 
 def successes(source: Source, count: int, weight: int, bits: int = 64) -> NDArray[np.int64]:
-    """The positions at which `bernoulli` would have ones. This is for many bits with few ones.
+    """The positions of the ones among `count` bits from `bernoulli`.
 
-    Only the ones take memory.
+    This is for many bits with few ones, because only the ones take memory.
     """
     positions = []
     for start in range(0, count, _CHUNK):
@@ -117,8 +118,8 @@ def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8
     digits = [weight >> (63 - place) & 1 for place in range(64)]
     while digits and not digits[-1]:  # trailing zeros of the threshold decide nothing
         digits.pop()
-    # First, some digits of all words are compared, piece by piece. Then the other digits are
-    # compared, but only for words with an undecided bit.
+    # The first digits are compared for all words, piece by piece. The other digits are compared
+    # only for words with an undecided bit.
     first = digits[:_FIRST]
     uniforms = np.empty((len(first), min(_WORDS, len(out))), dtype=np.uint64)
     places, undecided = [], []
@@ -144,11 +145,11 @@ def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8
 
 
 def _compared(digit: int, drawn: NDArray[Any], equal: Any, below: NDArray[np.uint64]) -> Any:
-    """Compare one more digit. This updates `below` in place, and returns a mask: its ones are the
-    numbers that are still equal to the threshold.
+    """Compare one more binary digit of each number with the threshold. This updates `below` in
+    place. It returns a mask, whose ones are the numbers that are still equal to the threshold.
 
-    A random digit is fair, so its meaning may be chosen. Here, a drawn 1 means that the digit
-    equals the threshold's digit.
+    A random bit may stand for either digit. Here, a drawn 1 means that the number's digit equals
+    the threshold's digit.
     """
     if equal is None:  # before the first digit, all numbers are equal
         if digit:
@@ -177,8 +178,8 @@ def uniform(
 ) -> NDArray[np.unsignedinteger]:
     """`count` independent integers, exactly uniform on 0 … below − 1. They must fit `dtype`.
 
-    Random integers are reduced to the number of bits that below − 1 has. Integers that are still
-    too large are drawn again.
+    Random integers are cut to the number of bits of below − 1. Integers that are still too large
+    are drawn again.
     """
     most = int(np.iinfo(dtype).max) + 1
     if not 1 <= below <= most:
@@ -207,9 +208,9 @@ def uniform_below(source: Source, below: int) -> int:
 def permutation(source: Source, count: int) -> NDArray[np.intp]:
     """An exactly uniform permutation of 0 … count − 1.
 
-    Each number gets a random key, and sorting by keys gives a uniform order, provided that equal
-    keys are ordered at random too. A key and its number share 64 bits, so one plain sort moves
-    both. The few numbers with equal keys are then put into a new random order within their group.
+    Each number gets a random key, and the numbers are sorted by their keys. A key and its number
+    share 64 bits, so one plain sort moves both. Then the few numbers with equal keys are put into a
+    new random order among themselves. So the whole order is uniform.
     """
     bits = max(1, (count - 1).bit_length())
     number = np.uint64((1 << bits) - 1)
@@ -227,9 +228,9 @@ def permutation(source: Source, count: int) -> NDArray[np.intp]:
 
 
 def _order_within(source: Source, groups: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """A uniform order within each group of a sorted vector.
+    """A uniform order within each group of equal elements of a sorted vector.
 
-    Elements are sorted by 64-bit keys, which are drawn until all keys are distinct.
+    Elements are sorted by 64-bit keys, which are drawn again until all keys are distinct.
     """
     while True:
         keys = source.integers(len(groups), np.uint64)

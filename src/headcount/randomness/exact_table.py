@@ -10,26 +10,26 @@ from headcount.core.decimal_digits import decimal_digits
 from headcount.core.source import Source
 from headcount.randomness.draws import uniform_below
 
-_BITS = 128  # the random bits of the first try, which almost always suffice
-_MORE = 64
-_SPARE = 8  # decimal digits beyond those of the random bits
+_BITS = 128  # the number of random bits in the first try, which almost always suffices
+_MORE = 64  # the number of random bits that are added in each further try
+_SPARE = 8  # weights have this many decimal digits more than the random bits
 _ROOM = 12  # additional digits for the rounding errors of a sum
 
 
 class ExactTable:
     """Draws k with a probability that is exactly proportional to the k-th weight.
 
-    `weights(digits)` states all weights with a relative error below 10^−digits. A uniform number
-    falls between two sums of weights, and so decides k. At first, only some of its bits are drawn.
-    If they do not decide k, more bits are drawn, and the weights are computed with more digits. So
-    there is no rounding, and nothing is added to δ.
+    `weights(digits)` returns all weights with a relative error below 10^−digits. A uniform number
+    falls between two cumulative sums of the weights, and so decides k. At first, only some of its
+    bits are drawn. If they do not decide k, more bits are drawn, and the weights are computed with
+    more digits. So the draw is exact, and nothing is added to δ.
     """
 
     def __init__(self, weights: Callable[[int], list[Decimal]]) -> None:
         self._weights = weights
 
     def sample(self, source: Source) -> int:
-        """One draw."""
+        """Draw one k."""
         bits, number, sums = _BITS, uniform_below(source, 1 << _BITS), self._first
         while True:
             digits = _digits(bits)
@@ -48,7 +48,9 @@ class ExactTable:
         return self._sums(_digits(_BITS))
 
     def _sums(self, digits: int) -> list[Decimal]:
-        """P(drawn ≤ k) for all k but the last, with an error below 4·10^−digits."""
+        """The probability of drawing at most k, for all k but the last. The error is below
+        4·10^−digits.
+        """
         with decimal_digits(digits + _ROOM):
             sums = list(accumulate(self._weights(digits)))
             return [one / sums[-1] for one in sums[:-1]]

@@ -10,7 +10,7 @@ from headcount.core.source import Source
 from headcount.randomness.discrete_laplace import exponential_coins
 from headcount.randomness.draws import uniform
 
-_MOST_TRIES = 1 << 16  # the number of places that are tried at once
+_MOST_TRIES = 1 << 16  # at most this many places are tried at once
 
 
 def exponential_choice(
@@ -18,13 +18,15 @@ def exponential_choice(
 ) -> int:
     """A place t, drawn with probability proportional to e^{−rate·|numbers[t] − target|}.
 
-    Places are drawn uniformly. A place is accepted with probability e^{−rate·d}, where d is the
-    difference between its distance to the target and the least distance. One coin is tossed for
-    each binary digit 1 of d, and one for the fractional part of d. All coins must accept the place.
+    Places are drawn uniformly until one is accepted. Let d be the distance of numbers[t] from the
+    target, minus the least such distance. The place t is accepted with probability e^{−rate·d}. One
+    coin is tossed for each binary digit of ⌊d⌋ that is 1, and one for the fractional part of d. All
+    coins must accept the place.
     """
     floor = math.floor(target)
     part = target - floor
-    # Distances are whole numbers plus a fraction that depends on the side of the target.
+    # A distance is a whole number plus a fraction, which is the same for all numbers on one side of
+    # the target.
     sides = numbers <= floor, numbers > floor
     wholes, parts = (floor - numbers, numbers - floor - 1), (part, 1 - part)
     least = min(
@@ -54,7 +56,9 @@ def exponential_choice(
 def _accepted(
     source: Source, exponent: Fraction, tried: NDArray[np.int64], tossed: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """The tried places that remain if those `tossed` are kept with probability e^−exponent."""
+    """The tried places that remain after one coin is tossed for each place marked in `tossed`. A
+    coin keeps its place with probability e^−exponent.
+    """
     kept = np.ones(len(tried), dtype=np.bool_)
     kept[tossed] = exponential_coins(source, exponent, int(np.count_nonzero(tossed))) == 1
     return tried[kept]

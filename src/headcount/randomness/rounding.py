@@ -1,8 +1,8 @@
 """Unbiased randomized rounding of real numbers to integers.
 
 A number t becomes ⌈t − U⌉ with U uniform on [0, 1). The result is ⌊t⌋ + 1 with probability t − ⌊t⌋,
-and ⌊t⌋ otherwise. An integer t does not change. Floating-point numbers decide only if t − U is
-certainly far from an integer. All other cases, which are one in millions, are decided with rational
+and ⌊t⌋ otherwise. An integer t does not change. Floating-point arithmetic decides only if t − U is
+certainly not close to an integer. All other cases, about one in millions, are decided in rational
 numbers.
 """
 
@@ -34,9 +34,9 @@ def rounded(
     left += 1.0
     up = np.ceil(left)
     out = up.astype(np.int64)
-    # `left` becomes the signed distance from the middle between two integers. If it is near ±½,
-    # rounding errors may have changed the result. The uniform number has an error of 2^−52, and the
-    # differences have rounding errors, which are less than `error`.
+    # `left` becomes the signed distance of t − U from the middle between two integers. If it is
+    # near ±½, errors may have changed the result. The uniform number has an error of 2^−52. The
+    # rounding errors of the differences are less than `error`.
     left -= up
     left += 0.5
     sure = 0.5 - (3 * error + 2.0**-48)
@@ -46,8 +46,8 @@ def rounded(
 
 
 def _decided(source: Source, t: Fraction, uniform: int) -> int:
-    """⌈t − U⌉ for a U whose first 64 bits are given. More bits are drawn until the result is
-    certain.
+    """⌈t − U⌉ for a U whose first 64 bits are `uniform`. More bits of U are drawn until the result
+    is certain.
     """
     whole, rest = divmod(t, 1)
     while True:

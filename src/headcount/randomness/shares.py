@@ -1,9 +1,9 @@
 """Noise shares: each person draws a little noise, and the sum of n shares has a known law.
 
-A share is mostly zero, with a long and light tail. Probability masses are computed to 50 digits and
-rounded to multiples of 2^−128. So even for 2^50 people, the total variation between all shares and
-their law is smaller than any allowed δ. If the tail is too long for a table, a share is drawn as a
-sum of clusters (see `NegativeBinomialShare`).
+Most shares are zero, but their law has a long and light tail. Probability masses are computed to 50
+digits and rounded to multiples of 2^−128. So even for 2^50 people, the total variation between all
+drawn shares and their exact law is smaller than any allowed δ. If the tail is too long for a table,
+a share is drawn as a sum of clusters (see `NegativeBinomialShare`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,17 +28,18 @@ from headcount.randomness.draws import successes, uniform_below
 from headcount.randomness.table import FINE, ThresholdTable
 
 _DIGITS = 60
-_NEGLIGIBLE = Decimal("1e-41")  # below 2^−136; masses are stated with 128 bits
-_LARGEST_CLUSTER = 1 << 12  # all larger clusters share one entry of the table
+_NEGLIGIBLE = Decimal("1e-41")  # below 2^−136, while masses are multiples of 2^−128
+_LARGEST_CLUSTER = 1 << 12  # all larger sizes of a cluster share one entry of the table
 LEAST_GAMMA = Fraction(1, 2**40)  # the least γ: with a smaller γ, a cluster might exceed 2^63
 _LARGEST_GAMMA = 2**10
 _LARGEST_SIZE = 1000  # the largest r; the table of the number of clusters has about 30·r entries
 
 
 def _masses(first: Decimal, ratios: Iterator[Decimal], limit: Decimal) -> list[Decimal]:
-    """The masses P(0), P(1), … from P(0) and the ratios P(k)/P(k−1), until the rest is negligible.
+    """The masses P(0), P(1), …, computed from P(0) = `first` and the ratios P(k)/P(k−1).
 
-    Ratios tend monotonically to `limit` < 1. So the rest is at most a geometric series.
+    The list ends when the sum of all further masses is negligible. The ratios tend monotonically to
+    `limit` < 1, so a geometric series bounds this sum.
     """
     masses = [first]
     for ratio in ratios:
@@ -70,7 +71,7 @@ def poisson_share(mean: Fraction) -> ThresholdTable:
 
 @dataclass(frozen=True)
 class NegativeBinomialShare:
-    """A share with the law NB(r, e^−γ). It may reach millions, but is mostly zero if r is small.
+    """A share with the law NB(r, e^−γ). It may reach millions, but is usually zero if r is small.
 
     It is a sum of N ~ Poisson(rL) clusters with L = −ln(1−e^−γ). The size k ≥ 1 of a cluster has
     the law P(k) = e^−γk/(kL). If the parameters r of a whole crowd add up to 1, the crowd has only
@@ -90,19 +91,20 @@ class NegativeBinomialShare:
     def variation(self) -> float:
         """An upper bound on the total variation between a drawn share and its ideal law.
 
-        With TV for the total variation of a draw, it is TV(N) + E[N]·TV(size), because two sums are
-        equal if their numbers of clusters and all sizes are equal. TV(N) includes the errors of the
-        table of N, of the table of N given N ≥ 1, and of the mean, which is correct to at least 50
-        digits.
+        Let TV be the total variation of a draw. The bound is TV(N) + E[N]·TV(size), because two
+        sums are equal if their numbers of clusters and all sizes are equal. TV(N) includes the
+        errors of the table of N, of the table of N given N ≥ 1, and of the mean, which is correct
+        to at least 50 digits.
         """
         mean = float(self._mean)
         drawn_number = self._table.total_variation + self._several.total_variation + mean * 1e-50
         return drawn_number + mean * _clusters(self.gamma).variation
 
     def draw(self, source: Source, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Independent shares of `count` people: the people with a positive share, and these shares.
+        """Independent shares of `count` people.
 
-        People are in increasing order.
+        The result has the indices of all people with a positive share, in increasing order, and
+        these shares.
         """
         people = checks.whole("count", count, low=0, high=2**53)
         having = successes(source, people, self._any, bits=128)
@@ -116,11 +118,12 @@ class NegativeBinomialShare:
 
     @property
     def instructions(self) -> Mapping[str, Any]:
-        """What other programs need to draw the same shares, as data for JSON."""
+        """The parameters that other programs need to draw such shares, as data for JSON."""
         return {"r": str(self.r), "gamma": str(self.gamma)}
 
     def law(self, least: Fraction) -> dict[int, Fraction]:
-        """The probability masses P(0), P(1), …, with 50 digits, until they stay below `least`.
+        """The probability masses P(0), P(1), …, with 50 digits. The list ends where all further
+        masses are below `least`.
 
         P(0) = (1−e^−γ)^r and P(k)/P(k−1) = e^−γ(k−1+r)/k.
         """
@@ -131,8 +134,8 @@ class NegativeBinomialShare:
             mass = exponential(-self._mean)
             masses = {0: Fraction(mass)}
             for k in count(1):
-                # Ratios tend monotonically to e^−γ < 1. After the first ratio below 1, masses
-                # decrease.
+                # The ratios tend monotonically to e^−γ < 1. So masses decrease after the first
+                # ratio below 1.
                 ratio = decay * (k - 1 + size) / k
                 mass *= ratio
                 if ratio < 1 and mass < limit:
@@ -174,7 +177,8 @@ def _poisson_above_zero(mean: Fraction) -> ThresholdTable:
     if not chances:  # a positive number is too rare for the table
         return ThresholdTable.fine([Fraction(1)], start=1)
     total = sum(chance for _, chance in chances)
-    # Outcomes are consecutive, because the law has one mode and rounding removes only its ends.
+    # The outcomes are consecutive, because the law has one mode, and rounding to multiples of
+    # 2^−128 removes only outcomes at its ends.
     return ThresholdTable.fine([chance / total for _, chance in chances], start=chances[0][0])
 
 
@@ -182,17 +186,18 @@ class _Clusters:
     """The logarithmic law: sizes k ≥ 1 with P(k) = a^k/(kL), a = e^−γ and L = −ln(1−a).
 
     Small sizes are drawn from a table, which has one more outcome for all larger sizes. Larger
-    sizes are drawn by rejection. Proposals come from an envelope of a^k/k in pieces. The start s of
-    each piece is twice the start of the previous piece. As long as γs < 1, the envelope is a^s/s
-    for k from s to 2s−1. From the last s on, it is a^k/s. In each piece, at least a fourth of the
-    proposals are accepted. The accepted fraction is at least ln 2/e in all pieces but the last, and
-    at least a half in the last piece, where proposals exceed s by at most 1/γ ≤ s on average.
+    sizes are drawn by rejection. Proposals come from an envelope: a function above a^k/k that
+    consists of pieces. The start s of each piece is twice the start of the previous piece. In all
+    pieces but the last, γs < 1, and the envelope is a^s/s for k from s to 2s−1. In the last piece,
+    it is a^k/s for all k ≥ s. In each piece, at least a fourth of the proposals are accepted. The
+    accepted fraction is at least ln 2/e in all pieces but the last, and at least a half in the last
+    piece, where proposals exceed s by at most 1/γ ≤ s on average.
     """
 
     def __init__(self, gamma: Fraction):
         self._gamma = gamma
-        # For a small γ, 1−a and L lose at most twelve digits. For a large γ, they lose γ/ln 10
-        # digits.
+        # The computation of 1−a and L loses at most twelve digits for a small γ, and γ/ln 10 digits
+        # for a large γ.
         with decimal_digits(_DIGITS + 20 + int(gamma)) as context:
             a = exponential(-gamma)
             rate = -(1 - a).ln()

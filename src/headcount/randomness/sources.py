@@ -1,7 +1,7 @@
 """The two sources of random bits: keystreams of AES-256 in counter mode.
 
-`SecureSource` takes its keys from the operating system. Each thread has its own key, and takes a
-new key after every gibibyte and in every forked child. So no two processes or threads ever share a
+`SecureSource` takes its keys from the operating system. Each thread has its own key. It takes a new
+key after every gibibyte and after every fork. So no two processes or threads ever share a
 keystream. `SeededSource` uses the same cipher with a key that everyone can know. It makes a run
 repeatable, but not private. So it is used only if a caller asks for it.
 """
@@ -33,8 +33,8 @@ if hasattr(os, "register_at_fork"):  # there is no fork on Windows
 def _process() -> tuple[int, int]:
     """An identifier that no two processes share.
 
-    The process id differs after forks that Python does not see. The number of forks differs if the
-    system reuses a process id.
+    It has two parts. The process id differs even after forks that Python does not see. The number
+    of forks differs even if the system reuses a process id.
     """
     return os.getpid(), len(_forks)
 
@@ -66,7 +66,7 @@ class _Keyed:
 
 
 class SecureSource(_Keystream):
-    """Cryptographically secure bits. Safe to share between threads and across forks."""
+    """Cryptographically secure bits. The source can be shared between threads and across forks."""
 
     secure = True
 
@@ -113,11 +113,11 @@ class _Shared:
 
 
 class SeededSource(_Keystream):
-    """Repeatable bits, for tests and simulations. NOT private: the seed reveals all bits.
+    """Repeatable bits, for tests and simulations. They are NOT private: the seed reveals all bits.
 
-    A forked child continues the stream where its parent was. If another thread of the parent was
-    drawing at that moment, the stream's lock stays locked in the child. Then the child starts the
-    stream again from the beginning.
+    A forked child continues the stream where its parent was. But if another thread of the parent
+    was drawing at the moment of the fork, the stream's lock stays locked in the child. Then the
+    child starts the stream again from the beginning.
     """
 
     def __init__(self, seed: int) -> None:

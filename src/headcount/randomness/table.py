@@ -24,13 +24,13 @@ class ThresholdTable:
     """Draws start + i with probability exactly weights[i] / Σ weights.
 
     The sum of all weights must be 2^64 or 2^128. A uniform 64-bit number falls between two
-    thresholds, which decide the outcome. Usually, its first 16 bits are enough to find them. If
-    not, the other 48 bits are drawn and the thresholds are searched. If the 64 bits equal the first
-    64 bits of a longer threshold, 64 more bits are drawn.
+    thresholds, and these decide the outcome. Usually, the first 16 bits of the number are enough to
+    find the two thresholds. If not, the other 48 bits are drawn and the thresholds are searched. If
+    the 64 bits equal the first 64 bits of a 128-bit threshold, 64 more bits are drawn.
 
-    `total_variation` is the total variation distance between the table and the law that the table
-    was made from. If the messages of n people are sampled from the table, δ must include this
-    distance times n·(1 + e^ε).
+    `total_variation` is an upper bound on the total variation distance between the table and the
+    law that the table was made from. If the messages of n people are sampled from the table, δ must
+    include this distance times n·(1 + e^ε).
     """
 
     def __init__(self, weights: Sequence[int], start: int = 0, total_variation: float = 0.0):
@@ -58,8 +58,8 @@ class ThresholdTable:
         drawn = np.flatnonzero(weights)
         firsts = np.cumsum(weights[drawn], dtype=np.uint64) - weights[drawn]
         firsts[drawn > weights.argmax()] += np.uint64(left % WHOLE)
-        # Rounding moves a weight of `left` between outcomes. The division has one rounding error
-        # for each outcome.
+        # Rounding moves a weight of `left` between outcomes. The division of the masses by their
+        # sum has one rounding error for each outcome.
         variation = abs(left) / WHOLE + law.slack + law.tail + len(weights) * ROUNDING
         table = cls.__new__(cls)
         table._set(drawn + law.start, firsts, variation)
@@ -130,9 +130,9 @@ class ThresholdTable:
 
     @cached_property
     def _guide(self) -> NDArray[np.signedinteger]:
-        """The place of the outcome for each value of the first 16 bits, or `_UNDECIDED`.
+        """For each value of the first 16 bits, the place of the outcome, or `_UNDECIDED`.
 
-        Its type is as small as possible, since small tables are read faster.
+        The array has the smallest possible type, since small arrays are read faster.
         """
         edges = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
         first, last = self._search(edges), self._search(edges | np.uint64((1 << 48) - 1))

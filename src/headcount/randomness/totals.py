@@ -1,9 +1,9 @@
-"""The total noise of a whole crowd in one draw, for `simulate`.
+"""Draws the total noise of a whole crowd in one step, for `simulate`.
 
 The total is drawn from a table of its law, which has at most about 20·√n entries for n people. Once
 the table is made, a draw for a billion people takes as long as a draw for a thousand. The table
-differs from the law by a small total variation. Where this distance matters for privacy, `Owing`
-adds it up.
+differs from the law by a small total variation, which is the error of a draw. Where such errors
+matter for privacy, the source is an `Owing`, which adds them up.
 """
 
 import math
@@ -22,14 +22,14 @@ from headcount.core.source import Source
 from headcount.randomness.shares import NegativeBinomialShare
 from headcount.randomness.table import ThresholdTable
 
-_LARGEST_R = 500  # the largest r of one share
+_LARGEST_R = 500  # a larger r is divided among several shares
 _COINS = 2**28  # up to this number, coins are tossed one by one
 _LARGEST_VARIANCE = 2**32  # a table of a law with this variance has about a million entries
 
 
 @lru_cache(maxsize=64)
 def table(law: Callable[..., Law], *parameters: int | Fraction) -> ThresholdTable:
-    """The table of a law. Its `total_variation` is the error of a draw."""
+    """The table of law(*parameters). Its `total_variation` is the error of a draw."""
     return ThresholdTable.of(law(*parameters))
 
 
@@ -48,7 +48,7 @@ def negative_binomial(
 def long_negative_binomial(
     source: Source, r: Fraction, gamma: Fraction, count: int = 1
 ) -> NDArray[np.int64]:
-    """`count` independent draws from NB(r, e^−γ), whose law may be too long for a table."""
+    """`count` independent draws from NB(r, e^−γ), also if this law is too long for a table."""
     parts = math.ceil(r / _LARGEST_R)
     places, drawn = NegativeBinomialShare(r / parts, gamma).draw(source, parts * count)
     out = np.zeros(count, dtype=np.int64)
@@ -59,8 +59,8 @@ def long_negative_binomial(
 def binomial(source: Source, trials: int, p: Fraction, count: int = 1) -> NDArray[np.int64]:
     """`count` independent draws from Bin(trials, p).
 
-    If a table would be too large, the draw is a sum over parts of the trials. The errors of the
-    parts add up.
+    If a table for all trials would be too large, the trials are divided into parts. Then a draw is
+    the sum of one draw for each part, and the errors of the parts add up.
     """
     part = trials
     while part * p * (1 - p) > _LARGEST_VARIANCE:
@@ -72,7 +72,8 @@ def binomial(source: Source, trials: int, p: Fraction, count: int = 1) -> NDArra
 
 
 def multinomial(source: Source, trials: int, weights: Sequence[int]) -> NDArray[np.int64]:
-    """The number of people with each outcome. A person has outcome i with probability ∝ weights[i].
+    """The number of people with each outcome, among `trials` people. Each person has outcome i with
+    a probability proportional to weights[i].
 
     The outcomes are divided into two halves, and the number of people in the left half is drawn.
     Then each half is divided in the same way.
@@ -97,7 +98,8 @@ def multinomial(source: Source, trials: int, weights: Sequence[int]) -> NDArray[
 def geometric_sum(source: Source, people: int, p: Fraction) -> int:
     """One draw of the sum of `people` independent NB(1, p) numbers. Its law is NB(people, p).
 
-    If a table would be too large, the draw is a sum over parts of the crowd, as in `binomial`.
+    If a table for the whole crowd would be too large, the crowd is divided into parts. Then the
+    draw is the sum of one draw for each part.
     """
     part = people
     while part > 1 and part * p / (1 - p) ** 2 > _LARGEST_VARIANCE:
@@ -112,8 +114,9 @@ def geometric_sum(source: Source, people: int, p: Fraction) -> int:
 def uniform_sum(source: Source, people: int, below: int) -> int:
     """One draw of the sum of `people` independent numbers that are uniform on 0 … below − 1.
 
-    The range is divided into blocks of 2^b numbers, one for each binary digit 1 of `below`. Within
-    a block, the b binary digits of a number are fair coins, so the sum of each digit is binomial.
+    The range is divided into blocks. If binary digit b of `below` is 1, there is a block of 2^b
+    numbers. Within a block, the lowest b binary digits of a number are fair coins. So for each
+    digit, the number of people with a 1 is binomial.
     """
     sizes = [b for b in range(below.bit_length()) if below >> b & 1]
     inside = multinomial(source, people, [1 << b for b in sizes]).tolist()
@@ -130,11 +133,12 @@ def uniform_sum(source: Source, people: int, below: int) -> int:
 def binomials(
     source: Source, trials: NDArray[np.int64], weights: NDArray[np.uint64], digits: int
 ) -> NDArray[np.int64]:
-    """An exact draw of Bin(trials[i], weights[i]/2^digits) for each i.
+    """A draw of Bin(trials[i], weights[i]/2^digits) for each i.
 
-    Each trial has a uniform number, and succeeds if this number is below the weight. Binary digits
-    are compared one by one, the most significant first. On average, each digit decides half of the
-    numbers that were still equal to the weight.
+    The draw is exact if no trials[i] exceeds 2^28. Each trial has a uniform number, and succeeds if
+    this number is below the weight. Binary digits are compared one by one, beginning with the most
+    significant. On average, each digit decides half of the numbers that were still equal to the
+    weight.
     """
     below = np.where(weights >> np.uint64(digits), trials, 0)
     equal = trials - below
@@ -149,7 +153,7 @@ def binomials(
 
 
 def _heads(source: Source, coins: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A draw of Bin(coins[i], ½) for each i, which is the number of ones among random bits."""
+    """A draw of Bin(coins[i], ½) for each i: the number of ones among coins[i] random bits."""
     out = np.zeros(len(coins), dtype=np.int64)
     some = np.flatnonzero((coins > 0) & (coins <= _COINS))
     words = -(-coins[some] // 64)

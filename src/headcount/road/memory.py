@@ -1,9 +1,9 @@
 """An estimate of the memory that an answer takes. It is computed before any budget is spent.
 
-Messages are made and counted for a limited number of people at a time
-(`Randomizer.people_at_once`), so each core needs a bounded amount of memory for them. The tally and
-the answer of each group have a number for each bucket, so their memory grows with the number of
-buckets.
+Each core makes and counts the messages of a limited number of people at a time
+(`Randomizer.people_at_once`). So each core needs a bounded amount of memory for messages. The tally
+and the answer of each group have a number for each bucket, so the memory for them grows with the
+number of buckets.
 """
 
 import os
@@ -23,7 +23,7 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 def memory_there() -> int:
     """The number of bytes that this process may use.
 
-    It is the smallest of the limits of the machine, the container and the process.
+    This is the least of three limits: those of the machine, the container and the process.
     """
     known = [2**62]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
@@ -37,7 +37,7 @@ def memory_there() -> int:
 
 
 def _own_limit() -> list[int]:
-    """A list with the number of bytes left under `ulimit -v`. It is empty if there is no limit."""
+    """A list with the number of bytes left under `ulimit -v`, or an empty list without a limit."""
     try:
         import resource
 
@@ -49,13 +49,16 @@ def _own_limit() -> list[int]:
 
 
 def workers(protocols: Iterable[Protocol], users: int) -> int:
-    """The number of cores that can make and count messages at the same time."""
+    """The number of cores that make and count messages at the same time. Their messages take at
+    most half of the memory, unless one core needs more. `users` is the number of people in the
+    largest group.
+    """
     each = max(_piece(protocol, users) for protocol in protocols)
     return max(1, min(os.cpu_count() or 1, memory_there() // (2 * each)))
 
 
 def check_memory(protocols: Mapping[_Group, Protocol], users: Mapping[_Group, int]) -> None:
-    """Raise an error if the answers and the messages of one core do not fit into memory.
+    """Raise an error if all answers and the messages of one core do not fit into memory.
 
     The error states how many buckets would fit.
     """

@@ -27,21 +27,21 @@ class People(ABC):
     @property
     @abstractmethod
     def users(self) -> Mapping[Group, int]:
-        """The number of people in each group, in the order of groups."""
+        """The number of people in each group. The keys are in the order of the groups."""
 
     @abstractmethod
     def counts(self, group: Group) -> NDArray[np.int64] | None:
-        """The number of people in a group who hold each value.
+        """For each value, the number of people in a group who hold it.
 
-        It is None if there are too many values to count.
+        The result is None if people are not counted by value.
         """
 
     @abstractmethod
     def tallies(
         self, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
     ) -> Mapping[Group, Tally]:
-        """The tally of each group's messages, which are made with the group's protocol. It may be
-        the tally before or after the shuffler withholds or adds messages.
+        """The tally of each group's messages, which are made with the group's protocol. This tally
+        may be made before or after the shuffler withholds or adds messages.
 
         People are processed in the order of their rows, in pieces of `randomizer.people_at_once`
         people. Piece i of group g uses the source `source.part(g).part(i)`. The number g is the
@@ -52,7 +52,9 @@ class People(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Values(People):
-    """One group of people with their encoded values in memory. Their messages are shuffled."""
+    """One group of people with their encoded values in memory. In shuffle trust, their messages are
+    shuffled.
+    """
 
     encoded: NDArray[Any]
 

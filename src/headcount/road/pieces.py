@@ -1,7 +1,7 @@
 """The messages of many people, made and counted in pieces, on all cores.
 
 A piece is a group of people whose messages are made at once. Each piece has its own source of
-randomness. So the same seed gives the same tally for any batches of rows and any number of threads.
+randomness. So the tally for a seed does not depend on batches of rows or on the number of threads.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ from headcount.core.source import Source
 from headcount.core.tally import Tally
 from headcount.road.memory import workers
 
-# Arrays whose values together belong to one piece. A worker joins them.
+# The values of one piece, in several arrays. A worker joins these arrays.
 Arrays: TypeAlias = Sequence[NDArray[Any]]
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -44,7 +44,8 @@ def collect(protocol: Protocol, values: ArrayLike, source: Source) -> Tally:
 
 
 def tally_of_part(protocol: Protocol, encoded: NDArray[Any], source: Source) -> Tally:
-    """The tally of a part of the crowd. Messages are made for a limited number of people at a time.
+    """The tally of the messages of a part of the crowd. Messages are made for a limited number of
+    people at a time.
 
     Nothing is shuffled, because a tally does not depend on the order of messages. Nothing is
     withheld, because only the tally of the whole crowd shows which messages are rare.
@@ -61,8 +62,8 @@ def tally_of_part(protocol: Protocol, encoded: NDArray[Any], source: Source) -> 
 
 
 def collected(pieces: Iterable[tuple[_Key, Piece]], workers: int) -> dict[_Key, Tally]:
-    """The sum of the tallies of all pieces with the same key. Each worker processes one piece at a
-    time.
+    """For each key, the sum of the tallies of all pieces with this key. Each worker processes one
+    piece at a time.
     """
     waiting: deque[tuple[_Key, Future[Tally]]] = deque()
     out: dict[_Key, Tally] = {}
@@ -97,9 +98,9 @@ def workers_for(source: Source, protocols: Mapping[Any, Protocol], users: int) -
 def counted_pieces(
     protocol: Protocol, counts: NDArray[np.int64], source: Source
 ) -> Iterator[Piece]:
-    """The pieces of a crowd in which `counts[v]` people hold value v, in the order of values.
+    """The pieces of a crowd in which `counts[v]` people hold value v. People are sorted by value.
 
-    The law of the tally does not depend on the order of people.
+    The order of people does not change the law of the tally.
     """
     ends, dtype = np.cumsum(counts), np.min_scalar_type(len(counts) - 1)
     size = protocol.randomizer.people_at_once

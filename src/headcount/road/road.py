@@ -4,8 +4,8 @@
              └▶ counts ─ one by one ▶──────┘                                ▲
                   └─────────── the tally is drawn in a single step ─────────┘
 
-`walk` runs these steps. `run` calls it for values in memory, and `data.estimate` calls it for
-tables.
+"One by one" means that each person's messages are made separately. `walk` runs these steps. `run`
+calls `walk` for values in memory, and `data.estimate` calls `walk` for tables.
 """
 
 import math
@@ -39,7 +39,10 @@ class Route:
 
 
 class Bits(NamedTuple):
-    """The sources of random bits for each step. With `parts`, each group has its own source."""
+    """The source of random bits for each step: for messages, for tallies that are drawn in a single
+    step, and for the noise of shufflers and analyzers. With `parts`, each group has its own part of
+    a source.
+    """
 
     messages: Source
     totals: Source
@@ -48,21 +51,21 @@ class Bits(NamedTuple):
 
     @classmethod
     def of(cls, source: Source, first: int) -> "Bits":
-        """The parts `first`, `first + 1` and `first + 2` of a source."""
+        """Bits from the parts `first`, `first + 1` and `first + 2` of a source."""
         return cls(source.part(first), source.part(first + 1), source.part(first + 2))
 
     @classmethod
     def all_from(cls, source: Source) -> "Bits":
-        """The same source for every step."""
+        """Bits from the same source for every step and every group."""
         return cls(source, source, source, parts=False)
 
     def own(self, source: Source, number: int) -> Source:
-        """The source that the group with this number uses in place of `source`."""
+        """The source of the group with this number: a part of `source`, or `source` itself."""
         return source.part(number) if self.parts else source
 
 
 def run(protocol: Protocol, values: ArrayLike, source: Source | None = None) -> Estimate:
-    """Randomize, shuffle (in shuffle trust), tally and estimate.
+    """Randomize people's values, shuffle the messages (in shuffle trust), tally and estimate.
 
     By default, the source is secure.
     """
@@ -79,7 +82,9 @@ def walk(
     bits: Bits,
     progress: Progress = lambda share: None,
 ) -> dict[Group, Estimate]:
-    """The estimate of each group."""
+    """The estimate of each group. If `_drawn` gives no tally for a group, the tally is made from
+    messages.
+    """
     tallies: dict[Group, Tally] = {}
     for number, (group, route) in enumerate(routes.items()):
         drawn = _drawn(route, people.counts(group), bits.own(bits.totals, number))
@@ -99,8 +104,8 @@ def walk(
 
 
 def _way(route: Route, *, counted: bool) -> Way:
-    """How the tally of a group was made. The result does not say whether δ covered the single draw,
-    since this depends on people's values.
+    """How the tally of a group was made. The result does not say whether the tally was really drawn
+    in a single step, since this depends on people's values.
     """
     if not counted:
         return Way.MESSAGES
@@ -110,10 +115,11 @@ def _way(route: Route, *, counted: bool) -> Way:
 
 
 def _drawn(route: Route, counts: NDArray[np.int64] | None, source: Source) -> Tally | None:
-    """A tally without messages, or None if messages are needed.
+    """A tally that is made without messages, or None if messages are needed.
 
-    In central trust, the tally consists of the counts. Otherwise, it is drawn in a single step if
-    the reserved part of δ covers the total variation between this draw and a tally of messages.
+    In central trust, the tally consists of the counts. Otherwise, the tally is drawn in a single
+    step, provided that the reserved part of δ covers the total variation between this draw and a
+    tally of messages.
     """
     protocol = route.protocol
     if counts is None:
@@ -132,8 +138,8 @@ def _drawn(route: Route, counts: NDArray[np.int64] | None, source: Source) -> Ta
 def _sent(
     people: People, protocols: Mapping[Group, Protocol], source: Source, progress: Progress
 ) -> Mapping[Group, Tally]:
-    """Tallies of messages. The messages are made from counts if every group has counts, or else
-    from people's values.
+    """The tally of each group's messages. If every group has counts, the messages are made from the
+    counts. Otherwise they are made from people's values.
     """
     counts = {group: people.counts(group) for group in protocols}
     if any(one is None for one in counts.values()):

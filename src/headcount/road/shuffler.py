@@ -1,4 +1,4 @@
-"""Shuffling removes the senders and the order of messages.
+"""The shuffler, which hides the senders and the order of messages.
 
 A protocol may also ask the shuffler to withhold or add messages.
 """
@@ -27,7 +27,7 @@ def shuffle(
     least_copies: int = 1,
     dummy: tuple[int, ...] | None = None,
 ) -> Batch:
-    """All messages in a uniformly random order, without the boundaries between people.
+    """The messages of all people in a uniformly random order, without their senders.
 
     Pass the `protocol`, because it may require the shuffler to withhold rare messages or to add
     noise messages. Without a protocol, messages with fewer than `least_copies` copies are withheld,
@@ -47,10 +47,10 @@ def shuffle(
 def mixed(
     shuffler: Shuffler, messages: Messages, source: Source, dummy: tuple[int, ...] | None
 ) -> Batch:
-    """The messages that are passed on, in a uniformly random order, without their senders.
+    """The messages that the shuffler passes on, in a uniformly random order, without their senders.
 
-    Dummies must be removed if rare messages are withheld, because the number of dummies would
-    reveal how many messages were withheld.
+    If the shuffler withholds rare messages, it must also remove messages that equal `dummy`,
+    because their number would reveal how many messages were withheld.
     """
     payload = shuffler.admitted(messages).payload
     if dummy is not None:

@@ -4,8 +4,8 @@ from enum import StrEnum
 
 
 class Way(StrEnum):
-    """How a tally is made. In all ways, the tally has the same law, or the guarantee covers the
-    difference.
+    """How a tally is made. The law of the tally is the same for all ways, or the guarantee covers
+    the difference.
 
     The way is published with the estimate. So it must depend on public facts alone: the trust
     model, the question, the number of people and the protocol.

@@ -1,1 +1,1 @@
-"""Several questions to the same people, with one budget for everything that a person says."""
+"""Surveys: several questions to the same people, with one budget for all answers of a person."""

@@ -1,9 +1,8 @@
-"""The design of a survey: which releases are made, with which protocols, and what they promise
-together.
+"""The design of a survey: its releases, their protocols, and their joint guarantee.
 
-A question becomes an `Ask`: the task that answers it, and how exact the answer must be. A `Release`
-answers one question, or several questions at once. A `Design` has all releases. Its guarantee
-protects everything that one person says.
+A question becomes an `Ask`, which has the task that answers the question, and how exact the answer
+must be. A `Release` is one run of a protocol. It answers one question, or several questions at
+once. A `Design` has all releases. Its guarantee protects all answers of one person together.
 """
 
 import math
@@ -31,19 +30,19 @@ from headcount.core.task import Task
 from headcount.core.tasks.table import Table
 from headcount.survey.sampled import largest_spread, of_crowd
 
-LINE = 1 << 32  # shares of people are integers divided by this
+LINE = 1 << 32  # a share of people is stored as an integer, which is the share times this number
 Noise: TypeAlias = Literal["people", "shuffler"]  # who adds the noise in shuffle trust
 NOISES: tuple[Noise, ...] = ("people", "shuffler")
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What the design of a survey has to know about a question.
+    """A question, as the design of a survey sees it.
 
-    The errors of questions are proportional to their weights. So a question of weight 3 may have
-    three times the error of a question of weight 1. Errors are compared as shares of the possible
-    range. The range of a number of people is the number of all people. The range of a mean is the
-    distance between its bounds. If `protocol` is None, the design chooses the protocol.
+    The design makes the errors of questions proportional to their weights. So a question of weight
+    3 may have three times the error of a question of weight 1. Errors are compared as fractions of
+    the possible range. For a number of people, the range is the number of all people. For a mean,
+    it is the distance between the bounds. If `protocol` is None, the design chooses the protocol.
     """
 
     id: str
@@ -62,7 +61,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class AskedTable:
-    """A two-way table of two questions. It is released in addition to their answers."""
+    """A two-way table of two questions. It is released in addition to the answers to both."""
 
     rows: Ask
     columns: Ask
@@ -73,7 +72,7 @@ class AskedTable:
 
     @property
     def ask(self) -> Ask:
-        """The table as a question. Its weight is the larger of the two weights."""
+        """The table as a question. Its weight is the larger of the weights of the two questions."""
         sides = (_labels(self.rows), _labels(self.columns))
         return Ask(self.id, Table(*sides), max(self.rows.weight, self.columns.weight))
 
@@ -98,32 +97,34 @@ def _labels(ask: Ask) -> list[int | str]:
 
 @dataclass(frozen=True)
 class Release:
-    """One release. It answers the questions whose ids are `ids`.
+    """One run of a protocol, which answers the questions whose ids are `ids`.
 
-    At least `asked` people answer it. In local trust, this holds except with a probability of about
-    1e-9, since each person's device decides at random whether it answers.
+    At least `asked` people answer the release. In local trust, each person's device decides at
+    random whether it answers. Then fewer people answer with a probability of about 1e-9.
     """
 
     ids: tuple[str, ...]
     protocol: Protocol
     asked: int
     asks: tuple[Ask, ...] = field(repr=False)
-    share: int = LINE  # the share of people who answer it, times `LINE`
-    expected: int = 0  # how many people answer it on average
+    share: int = LINE  # the share of people who answer the release, times `LINE`
+    expected: int = 0  # how many people answer the release on average
     users: int = 0  # how many people are in the crowd
 
     @property
     def _joined(self) -> bool:
-        """Whether the release answers several yes-no questions. Each of them is a box."""
+        """Whether the release answers several yes-no questions. Each question is a box, which a
+        person ticks for yes.
+        """
         return len(self.ids) > 1
 
     @property
     def _split(self) -> bool:
-        """Whether the release answers a yes-no question by a histogram of two buckets."""
+        """Whether the release answers a yes-no question with a histogram of two buckets."""
         return self.asks[0].task.yes_no and self.protocol.task.uses.shares == "buckets"
 
     def join(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        """The encoded values of the release, from the encoded values of its questions."""
+        """The encoded values of the release, computed from the encoded answers to its questions."""
         if not self._joined:
             return columns[self.ids[0]]
         codes = np.zeros(len(columns[self.ids[0]]), dtype=self.protocol.task.encoded_dtype)
@@ -132,9 +133,10 @@ class Release:
         return codes
 
     def separate(self, estimate: Estimate, users: int | None = None) -> dict[str, Estimate]:
-        """The estimates of its questions, each with the law of its own error.
+        """The estimate of each question of this release, with the law of its own error.
 
-        `users` is the number of people in the crowd, if only some of them answered the release.
+        `users` is given if only some people answered the release. It is the number of people in
+        the whole crowd.
         """
         whole = estimate if users is None else of_crowd(estimate, self.protocol.task, users)
         if self._joined:
@@ -149,14 +151,14 @@ class Release:
         return self.share < LINE
 
     def standard_error(self, question: str) -> float:
-        """The standard error of a question, for the worst data."""
+        """The standard error of the answer to a question, for the worst data."""
         if not self.for_some:
             return self.protocol.standard_error()
         noise = self.protocol.estimator.standard_error(self.expected, None)
         return math.hypot(noise * self._scale, self._spread)
 
     def margin(self, question: str, confidence: float) -> float:
-        """The "plus or minus" of a question, for the worst data."""
+        """Half the length of the interval of a question, for the worst data."""
         if not self.for_some:
             return self.protocol.margin(confidence)
         expected = replace(self.protocol, crowd=Crowd(self.expected))
@@ -167,7 +169,9 @@ class Release:
 
     @property
     def _scale(self) -> float:
-        """The factor that turns an error for the people who answer into one for the whole crowd."""
+        """The factor that turns an error about the people who answer into an error about the whole
+        crowd.
+        """
         return 1.0 if is_average(self.protocol.task) else self.users / self.expected
 
     @property
@@ -177,7 +181,9 @@ class Release:
 
 @dataclass(frozen=True)
 class OneNumber:
-    """The error of one number of an answer."""
+    """The error law of one number, if the answer has several numbers. `law` is the law of the whole
+    answer, and `at` is the index of the number.
+    """
 
     law: ErrorLaw
     at: int
@@ -195,7 +201,7 @@ class OneNumber:
 
 
 def _one_number(estimate: Estimate, task: Task, at: int) -> Estimate:
-    """The answer to a yes-no question, which is one number of a longer answer."""
+    """The answer to a yes-no question. It is the number with the index `at` in a longer answer."""
     law = estimate.error_law
     alike = np.ndim(law.standard_error) == 0  # the errors of all numbers have the same law
     return replace(
@@ -211,10 +217,10 @@ def _one_number(estimate: Estimate, task: Task, at: int) -> Estimate:
 
 @dataclass(frozen=True)
 class Design:
-    """All releases of a survey, and what they promise together.
+    """All releases of a survey, and their joint guarantee.
 
     In local trust, each person answers `releases_each` releases. In other trust models, everybody
-    answers all releases.
+    answers all releases. `asks` has all questions, including `tables`.
     """
 
     trust: Trust
@@ -231,7 +237,9 @@ class Design:
 
     @property
     def asked(self) -> tuple[Ask, ...]:
-        """The questions that people answer. Tables are computed from their answers."""
+        """The questions that people answer. Tables are left out, because they are computed from the
+        answers to other questions.
+        """
         of_table = {table.id for table in self.tables}
         return tuple(ask for ask in self.asks if ask.id not in of_table)
 
@@ -248,13 +256,11 @@ class Design:
         raise UnknownName(f"a question must be one of {known}, got {checks.shown(question)}")
 
     def standard_error(self, question: str) -> float:
-        """The standard error of a question, for the worst data."""
+        """The standard error of the answer to a question, for the worst data."""
         return self.release(question).standard_error(question)
 
     def margin(self, question: str, confidence: float = 0.95) -> float:
-        """The "plus or minus" of a question: half the length of its interval, for the worst
-        data.
-        """
+        """Half the length of the interval of a question, for the worst data."""
         return self.release(question).margin(question, confidence)
 
     def influence(self, question: str) -> Influence:
@@ -269,10 +275,11 @@ class Design:
 
     @cached_property
     def slots_of(self) -> tuple[int, ...]:
-        """The number of messages for each release, including dummies, from a person who answers it.
+        """The bundle size of each release: the number of messages, including dummies, that a person
+        who answers the release sends for it.
 
-        Noise that does not fit is drawn again (see `core.bundles`). The probability of this must be
-        so small that the joint δ stays within the budget.
+        If a person's noise does not fit into the bundle, it is drawn again (see `core.bundles`).
+        The probability of drawing again must be so small that the joint δ stays within the budget.
         """
         left = self.budget.delta - self.guarantee.delta
         each = left / (4 * len(self.releases) * self.waves * math.exp(self.budget.epsilon))
@@ -280,7 +287,9 @@ class Design:
 
     @cached_property
     def bundled_guarantee(self) -> Guarantee:
-        """The guarantee if everybody's whole response has the same number of messages."""
+        """The guarantee if all responses have the same number of messages. It includes the cost of
+        drawing noise again.
+        """
         if not self.redrawn:
             return self.guarantee
         fitted = fitted_delta(self.guarantee.delta, self.guarantee.epsilon, self.redrawn)
@@ -294,8 +303,8 @@ class Design:
 
     @property
     def redrawn(self) -> float:
-        """A bound on the probability that, in at least one wave, an honest person's noise does not
-        fit.
+        """A bound on the probability that noise is drawn again: the noise of at least one honest
+        person does not fit in at least one wave.
         """
         overflow = math.fsum(
             one.protocol.randomizer.overflow(slots)
@@ -316,13 +325,14 @@ class Design:
     def sealed_bytes(self) -> int:
         """The number of bytes of a whole response if each message is sealed.
 
-        All messages have the size of the longest one, so that nobody can tell the questions apart.
+        All messages have the size of the longest message, so that nobody can tell from its size
+        which question a message answers.
         """
         return self.slots * max(sealed_size(one.protocol.alphabet) for one in self.releases)
 
 
 def _slots(protocol: Protocol, allowed: float) -> int:
-    """The smallest bundle size for which noise fails to fit with at most this probability."""
+    """The smallest bundle size that is too small with a probability of at most `allowed`."""
     randomizer = protocol.randomizer
     if randomizer.fixed_messages is not None:
         return randomizer.fixed_messages

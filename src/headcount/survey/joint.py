@@ -1,14 +1,16 @@
 """The privacy of all answers of one person together.
 
-The curve of a release is the largest divergence over all its neighboring pairs, in both directions.
-So the composition of these curves covers every combination of answers and directions. It is exact
-if one pair of views attains it. For this, each release must have a pair of views that attains its
-curve in both directions, and one person's answers must be able to change in all these ways at once.
+The privacy curve of a release is the largest hockey-stick divergence over all its neighboring
+pairs, in both directions. So the composition of these curves covers every combination of answers
+and directions. The composition is exact if one pair of views attains it. This needs two conditions.
+Each release must have a pair of views that attains its curve in both directions. And one person's
+answers must be able to change in all these ways at once.
 
 Answers to different questions do not limit each other. But the cell of a two-way table follows from
-the answers to its two questions. If both answers change, so does the cell. So tables are exact if
-any two answers attain the curves of the questions and of the table. "No answer" to a question with
-boxes excludes all ticks, so the guarantee of such a question is only an upper bound.
+the answers to its two questions. If both answers change, the cell changes too. So the guarantee of
+a survey with tables is exact if any two answers attain the curves of the questions and of the
+table. In an optional question with boxes, a person who gives no answer cannot tick any box. So the
+guarantee of such a question is only an upper bound.
 
 In shuffle trust, all of this holds only if the messages of one person cannot be linked.
 """
@@ -41,17 +43,21 @@ def total(numbers: Iterable[float], times: int = 1) -> float:
 
 
 def stated(epsilon: float, budget: Budget) -> float:
-    """The ε to state: the whole budget if ε is only a little smaller, and otherwise ε itself."""
+    """The ε to state. This is the ε of the budget if `epsilon` is only a little smaller, and
+    otherwise `epsilon` itself.
+    """
     return budget.epsilon if budget.epsilon * _NEARLY < epsilon <= budget.epsilon else epsilon
 
 
 def joint(
     protocols: Sequence[Protocol], budget: Budget, crowd: Crowd, trust: Trust, waves: int = 1
 ) -> tuple[Guarantee, PrivacyCurve]:
-    """The guarantee and the curve of all releases together, if each is made `waves` times.
+    """The joint guarantee and the joint privacy curve of all releases, if each release is made
+    `waves` times.
 
-    The guarantee is within the budget if the sum or the composition of all privacy losses is.
-    Otherwise its δ is larger than the δ of the budget.
+    Both the sum of all ε and δ and the composition of all privacy losses are tried. If one of them
+    is within the budget, the guarantee is within the budget. Otherwise, the δ of the guarantee is
+    larger than the δ of the budget.
     """
     promises = [one.guarantee for one in protocols]
     curve = joint_curve([one.curve for one in protocols], waves)
@@ -61,7 +67,8 @@ def joint(
         delta <= budget.delta or delta < curve.delta(budget.epsilon)
     )
     if pure <= budget.epsilon:
-        # The curve is rounded up, and the guarantee should be a point on it.
+        # The curve is rounded up, so its ε may be a little larger than the sum. The guarantee
+        # should be a point on the curve.
         least = curve.epsilon(0.0)
         epsilon, delta = max(pure, least) if least <= budget.epsilon else pure, 0.0
         exact = is_exact(protocols)
@@ -94,7 +101,7 @@ def joint(
 
 
 def check_within(guarantee: Guarantee, budget: Budget, questions: int) -> None:
-    """Refuse releases that exceed the budget together."""
+    """Refuse a joint guarantee that exceeds the budget. `questions` is the number of questions."""
     if guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta:
         return
     raise Infeasible(
@@ -110,26 +117,32 @@ def _pair(promise: Guarantee) -> tuple[float, float]:
 
 
 def _pure_epsilon(protocol: Protocol) -> float:
-    """The largest privacy loss of a release. It is infinite if the release is not pure."""
+    """The largest privacy loss of a release. It is infinite if the guarantee has δ above 0."""
     promise = protocol.guarantee
     return math.inf if promise.delta else min(promise.epsilon, protocol.curve.epsilon(0.0))
 
 
 def is_exact(protocols: Sequence[Protocol]) -> bool:
-    """Whether the guarantees of all releases are exact, and can be attained at once."""
+    """Whether the guarantees of all releases are exact, and one pair of answers can attain all of
+    them at once.
+    """
     exact = all(one.guarantee.exact and _every_answer(one) for one in protocols)
     tables = any(one.task.uses.shares == "cells" for one in protocols)
     return exact and (not tables or all(one.curve.attained for one in protocols))
 
 
 def _every_answer(protocol: Protocol) -> bool:
-    """Whether people may give every answer that the task of the release allows."""
+    """Whether people can give every answer that the task of the release allows. In an optional
+    question with boxes, they cannot tick boxes and give no answer at the same time.
+    """
     task = protocol.task
     return task.value_kind != "collections" or NO_ANSWER not in (task.buckets or ())
 
 
 def reliance(protocols: Sequence[Protocol]) -> str:
-    """Whom people must trust. The text is empty if this is as usual in the trust model."""
+    """Whom people must trust, in words. The text is empty if all releases need only the trust that
+    is usual in the trust model.
+    """
     promises = [one.guarantee for one in protocols]
     if all(one.relies_as_usual for one in promises):
         return ""

@@ -1,18 +1,20 @@
 """Surveys in local trust: everybody answers some of the releases.
 
-Each person answers s of R releases, each with ε/s. Release r is answered by a share π_r of the
-people, with Σπ_r = s. The releases divide the line from 0 to s·2^32 into parts, and the part of
-release r has the length π_r·2^32. A device draws a number u below 2^32, without regard to any
+Each person answers s of R releases, and spends ε/s on each of them. A share π_r of the people
+answers release r, and Σπ_r = s. The releases divide the line from 0 to s·2^32 into parts. The part
+of release r has the length π_r·2^32. A device draws a number u below 2^32, without regard to any
 value. It answers each release in whose part one of the numbers u, u + 2^32, u + 2·2^32, … lies.
 Which releases a person answers is public, so no amplification by sampling is claimed.
 
-Let f be a share of the crowd of n people, and let v be the variance of the noise if f is estimated
-from a single person. Then the error about the crowd has the variance
-v/(nπ) + f(1−f)·(1/(nπ) − 1/n)·n/(n−1). The second part comes from who was asked. Every interval
-includes it, even if the crowd is not seen as a sample of a population.
+Suppose that a share f of the n people in the crowd holds a value, and that the share π of the
+people is asked. Let v be the variance of the noise if f is estimated from a single person. Then the
+estimate of f has the variance v/(nπ) + f(1−f)·(1/(nπ) − 1/n)·n/(n−1). The second term comes from
+the random choice of the people who are asked. Every interval includes this term, even if the crowd
+is not seen as a sample of a population.
 
-A relative error is an error divided by the weight of its question. The number s and the shares π_r
-are chosen such that the largest relative error is as small as possible.
+A relative error is an error, as a fraction of the possible range, divided by the weight of its
+question. The number s and the shares π_r are chosen such that the largest relative error is as
+small as possible.
 """
 
 import math
@@ -37,10 +39,10 @@ from headcount.protocols.registry import protocol, protocol_class, protocol_name
 from headcount.survey.design import LINE, Ask, Design, Release
 from headcount.survey.joint import NEIGHBORS, check_within, is_exact, stated, total
 
-_BELOW = 1 - 1e-12  # so that sums of rounded ε stay within the budget
-_LISTED_WAVES = 500  # up to this number, the losses of all waves are listed
-_FEWEST = 2  # on average, at least this many people answer a release, if there are enough
-_DEVIATIONS = 6.0  # with probability 1e-9, fewer than `asked` people answer a release
+_BELOW = 1 - 1e-12  # each ε is reduced by this factor, so that rounded sums stay within the budget
+_LISTED_WAVES = 500  # up to this number of waves, all privacy losses of the waves are listed
+_FEWEST = 2  # on average, at least this many people answer a release, if there are enough people
+_DEVIATIONS = 6.0  # `asked` is this many standard deviations below the mean (probability 1e-9)
 _NAMES = {
     "count": ("local.randomized-response",),
     "boxes": ("local.some-boxes", "local.padded-boxes"),
@@ -54,12 +56,12 @@ class _Choice:
 
     asks: tuple[Ask, ...]
     built: Protocol
-    noise: float  # the variance of the relative error from noise, if one person is asked
-    spread: float  # the largest variance of one person's answer, in the same unit
+    noise: float  # the variance of the relative error from noise, if only one person is asked
+    spread: float  # the largest variance of one person's answer, as a relative error
 
 
 def local_design(asks: Sequence[Ask], budget: Budget, crowd: Crowd, waves: int) -> Design:
-    """The design with the smallest error. Each wave has the same design."""
+    """The design whose largest relative error is the smallest. Each wave has the same design."""
     spent = of_wave(budget, waves)
     groups = _groups(asks)
     best: tuple[float, int, list[_Choice]] | None = None
@@ -99,8 +101,8 @@ def of_wave(budget: Budget, waves: int) -> float:
 
 
 def _of_waves(epsilon: float, waves: int) -> PrivacyCurve:
-    """The curve of several waves with this ε each. Of all ε-private mechanisms, randomized response
-    has the largest curve, and it has the losses of geometric noise.
+    """The privacy curve of several waves, each with this ε. Of all ε-private mechanisms, randomized
+    response has the largest curve. Its privacy losses are those of geometric noise.
     """
     if waves <= _LISTED_WAVES:
         return replace(moved_together_curve(total([epsilon], waves), waves), one_pair=False)
@@ -110,9 +112,8 @@ def _of_waves(epsilon: float, waves: int) -> PrivacyCurve:
 def promised(
     releases: Sequence[Release], budget: Budget, waves: int
 ) -> tuple[Guarantee, PrivacyCurve]:
-    """The guarantee and the curve of all that one person answers, whichever releases these are.
-
-    A person may answer different releases in each wave.
+    """The guarantee and the privacy curve of all answers of one person in all waves, whichever
+    releases the person answers. A person may answer different releases in each wave.
     """
     protocols = [one.protocol for one in releases]
     sets = [[protocols[at].guarantee for at in some] for some in answered_sets(releases)]
@@ -141,9 +142,11 @@ def promised(
 
 
 def answered_sets(releases: Sequence[Release]) -> list[tuple[int, ...]]:
-    """All sets of releases that one person may answer together. A release is given by its place.
+    """All sets of releases that one person may answer together. A set has the indices of its
+    releases.
 
-    The set changes only where a number u + k·2^32 enters or leaves the part of a release.
+    As u grows, the set changes only where a number u + k·2^32 enters or leaves the part of a
+    release. So only these values of u are tried.
     """
     ends = accumulate(int(one.share) for one in releases)
     places = np.unique(np.array([0, *(end % LINE for end in ends)], dtype=np.uint64))
@@ -154,7 +157,8 @@ def answered_sets(releases: Sequence[Release]) -> list[tuple[int, ...]]:
 def questions_answered(releases: Sequence[Release]) -> tuple[int, int]:
     """The least and the largest number of questions that one person answers.
 
-    If several yes-no questions are boxes of one release, a person answers only some of them.
+    If several yes-no questions are the boxes of one release, a person answers only some of these
+    questions.
     """
     numbers = [
         int(one.protocol.parameters.get("boxes_each", len(one.ids))) if len(one.ids) > 1 else 1
@@ -176,7 +180,7 @@ def _groups(asks: Sequence[Ask]) -> list[tuple[Ask, ...]]:
 
 
 def _chosen(asks: tuple[Ask, ...], budget: Budget, crowd: Crowd) -> _Choice:
-    """The protocol with the smallest error, or the one that the question names."""
+    """The protocol with the smallest error, or the protocol that the question names."""
     ask = asks[0]
     task: Task = ask.task if len(asks) == 1 else Boxes([one.id for one in asks])
     if ask.protocol is not None and protocol_class(ask.protocol, task).trust is not Trust.LOCAL:
@@ -210,14 +214,16 @@ def _least_share(releases: int, each: int, users: int) -> float:
 
 
 def _share(choice: _Choice, error: float, users: int, least: float) -> float:
-    """The share of people whose answers are needed for this relative error."""
+    """The share of people who must answer a release so that it has this relative error. The share
+    is at least `least`, and at most 1.
+    """
     needed = (choice.noise + choice.spread) / (users * error**2 + choice.spread)
     return min(1.0, max(needed, least))
 
 
 def _error(choices: Sequence[_Choice], each: int, users: int, least: float) -> float:
-    """The smallest error that all releases can have if everybody answers `each` of them."""
-    # This would be the error if everybody answered everything. It cannot be smaller.
+    """The smallest relative error of all releases if everybody answers `each` of them."""
+    # The error cannot be smaller than if everybody answered all releases.
     low = max(math.sqrt(one.noise / users) for one in choices)
     high = 1e6 * low
     for _ in range(100):
@@ -229,7 +235,9 @@ def _error(choices: Sequence[_Choice], each: int, users: int, least: float) -> f
 
 
 def _whole_shares(shares: Sequence[float], each: int) -> list[int]:
-    """The shares as parts of the line, which add up to each·2^32. None exceeds 2^32."""
+    """The lengths of the parts of the line, for these shares. They are integers that add up to
+    each·2^32, and none exceeds 2^32.
+    """
     scale = each / math.fsum(shares)
     ends = [0, *(round(end * scale * LINE) for end in accumulate(shares))]
     parts = [min(LINE, high - low) for low, high in pairwise(ends)]
@@ -241,8 +249,8 @@ def _whole_shares(shares: Sequence[float], each: int) -> list[int]:
 
 
 def _release(choice: _Choice, share: int, crowd: Crowd) -> Release:
-    """The release for this share of the people. It is very unlikely that fewer than `asked` people
-    answer it.
+    """The release with this protocol, if this share of the people answers it. Its protocol is built
+    for `asked` people. It is very unlikely that fewer people answer.
     """
     asked, expected = people_asked(share, crowd.users)
     built = replace(choice.built, crowd=Crowd(asked))
@@ -251,7 +259,9 @@ def _release(choice: _Choice, share: int, crowd: Crowd) -> Release:
 
 
 def people_asked(share: int, users: int) -> tuple[int, int]:
-    """The least and the average number of people who answer a release with this share."""
+    """The least and the average number of people who answer a release, if this share of `users`
+    people answers it. With a probability of about 1e-9, fewer than the least number answer.
+    """
     part = share / LINE
     expected = max(1, round(users * part))
     missing = _DEVIATIONS * math.sqrt(users * part * (1 - part))
@@ -259,7 +269,9 @@ def people_asked(share: int, users: int) -> tuple[int, int]:
 
 
 def drawn_releases(design: Design, places: NDArray[np.uint64]) -> list[NDArray[np.bool_]]:
-    """Whether each person answers each release, from the numbers u that their devices drew."""
+    """For each release, whether each person answers it. `places` has the numbers u that people's
+    devices drew.
+    """
     return _drawn(design.releases, places)
 
 
@@ -267,15 +279,15 @@ def _drawn(releases: Sequence[Release], places: NDArray[np.uint64]) -> list[NDAr
     ends = [0, *accumulate(int(one.share) for one in releases)]
     found = []
     for low, high in pairwise(ends):
-        # The first number u + k·2^32 from `low` on must be below `high`.
+        # The smallest number u + k·2^32 that is at least `low` must be below `high`.
         first = -(-(low - places.astype(np.int64)) // LINE)
         found.append(places.astype(np.int64) + first * LINE < high)
     return found
 
 
 def dealt(users: int, source: Source) -> NDArray[np.uint64]:
-    """Numbers u for all people, in random order and evenly spread. So the number of people who
-    answer a release differs from its expected value by at most one.
+    """A number u for each person. The numbers are evenly spread, and in random order. So the number
+    of people who answer a release differs from its expected value by at most one.
     """
     order = np.argsort(source.integers(users, np.uint64), kind="stable").astype(np.uint64)
     start = int(source.integers(1, np.uint32)[0])

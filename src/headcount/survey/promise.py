@@ -1,4 +1,4 @@
-"""What the releases of a survey promise together, in every trust model."""
+"""The joint guarantee of all releases of a survey, in every trust model."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,9 @@ from headcount.survey.local import promised
 def promise_of(
     releases: Sequence[Release], budget: Budget, crowd: Crowd, waves: int = 1
 ) -> tuple[Guarantee, PrivacyCurve]:
-    """The guarantee and the curve of all releases together, if each is made `waves` times."""
+    """The joint guarantee and the joint privacy curve of all releases, if each release is made
+    `waves` times.
+    """
     trust = releases[0].protocol.trust
     if trust is Trust.LOCAL:
         return promised(releases, budget, waves)

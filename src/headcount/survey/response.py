@@ -1,12 +1,13 @@
 """One person's whole response to a survey: the same number of messages for everybody.
 
-Each message carries the number of its release inside, and must be sealed separately. The messages
-of a response are in random order. So nobody can tell how many of them are dummies, and after mixing
-nothing links two answers of one person. Linked messages would break the joint guarantee.
+Each message holds the number of its release, and must be sealed separately. The messages of a
+response are in random order, and some of them are dummies. When all messages are sealed, nobody can
+tell how many of them are dummies. After the shuffler has mixed them, nothing links two answers of
+one person. Linked messages would break the joint guarantee.
 
-In local trust, a device answers only some of the questions. It draws them before it knows any
-answer, so a person has to be asked only these. The response is filled up with dummies, so that it
-has the same size whichever questions the device has drawn.
+In local trust, a device answers only some of the questions. It draws these questions at random
+before it knows any answer, so the person has to answer only these. The response is filled up with
+dummies, so that it has the same size whichever questions the device has drawn.
 """
 
 from collections.abc import Mapping
@@ -41,11 +42,11 @@ _FILLING = Message(0, None)  # a dummy of release 0 that fills up a response
 
 @dataclass(frozen=True)
 class Selection:
-    """What one device answers: its releases, and the first box of each release.
+    """The releases that one device answers, and the first box of each release.
 
-    A selection is drawn once, without regard to any answer, and is public. If each box of a release
-    is a question, and a person answers only some consecutive boxes, the first of them is drawn
-    here. For other releases, the first box is None.
+    A selection is drawn once, without regard to any answer, and is public. In some releases, each
+    box is a question, and a person answers only some consecutive boxes. For such a release, the
+    first of these boxes is drawn here. For other releases, the first box is None.
     """
 
     releases: tuple[int, ...]
@@ -53,7 +54,7 @@ class Selection:
 
     @classmethod
     def drawn(cls, design: Design, source: Source) -> "Selection":
-        """Draw what a device answers. In shuffle trust, everybody answers everything."""
+        """Draw the selection of a device. In shuffle trust, everybody answers all releases."""
         releases = tuple(_drawn_releases(design, source))
         blocks = (_blocks(design.releases[number]) for number in releases)
         firsts = (None if one is None else one.drawn(source).first for one in blocks)
@@ -81,8 +82,8 @@ class Selection:
 
 
 def _blocks(release: Release) -> BlockRandomizer | None:
-    """The randomizer of a release if each box is a question, and a person answers only some of
-    them. Otherwise None.
+    """The randomizer of a release, if each box of the release is a question and a person answers
+    only some boxes. Otherwise, the result is None.
     """
     found = release.protocol.randomizer
     return found if len(release.ids) > 1 and isinstance(found, BlockRandomizer) else None
@@ -103,10 +104,11 @@ class Response:
         source: Source,
         selection: Selection | None = None,
     ) -> "Response":
-        """The response of a person with these answers, one encoded answer for each question.
+        """The response of a person with these answers. `answers` has an array with one encoded
+        answer for each question.
 
-        The answers to questions outside the selection are not used. Make a response only once: a
-        second one would spend the budget again.
+        The answers to questions outside the selection are not used. Make a response only once,
+        because a second response would spend the budget again.
         """
         checks.instance("design", design, Design)
         checks.instance("source", source, Source)
@@ -130,7 +132,9 @@ class Response:
 def _used(
     design: Design, selection: Selection, answers: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
-    """The answers that a response depends on. All others are replaced by 0."""
+    """The answers to all questions. Answers outside the selection are replaced by 0, so that the
+    response cannot depend on them.
+    """
     asked, found = selection.questions(design), {}
     for ask in design.asked:
         if ask.id not in asked:
@@ -143,7 +147,7 @@ def _used(
 
 
 def _drawn_releases(design: Design, source: Source) -> list[int]:
-    """The releases that a person answers. In local trust, the device draws them."""
+    """The numbers of the releases that a person answers. In local trust, the device draws them."""
     if design.releases_each is None:
         return list(range(len(design.releases)))
     drawn = drawn_releases(design, source.integers(1, np.uint32).astype(np.uint64))

@@ -11,7 +11,9 @@ _MOST_TEXT = 2000
 
 
 def text(name: str, value: object) -> str:
-    """A text that is not empty."""
+    """The value, if it is a text of 1 to `_MOST_TEXT` characters. Other values are refused. `name`
+    is the name of the setting in the error message.
+    """
     if not isinstance(value, str) or not value.strip() or len(value) > _MOST_TEXT:
         raise InvalidParameter(
             f"`{name}` must be a text of 1 to {_MOST_TEXT} characters, got {checks.shown(value)}"
@@ -22,7 +24,7 @@ def text(name: str, value: object) -> str:
 
 
 def labels(choices: object, least: int, most: int) -> tuple[str, ...]:
-    """The labels of choices, all different."""
+    """The labels of `least` to `most` choices. Labels that are equal are refused."""
     given = listed("choices", choices, "texts")
     words = [text("choices", label) for label in given]
     if not least <= len(words) <= most:

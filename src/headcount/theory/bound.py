@@ -15,7 +15,7 @@ Measure: TypeAlias = Literal["standard error", "largest bucket error", "integrat
 
 @dataclass(frozen=True)
 class Bound:
-    """A statement about the worst-case error of all protocols that fulfill the conditions.
+    """A statement about the worst-case error of all protocols that meet the `conditions`.
 
     A "lower bound" is proven with its constants: no protocol has a smaller error. A "rate" is an
     order of magnitude with the constant 1. It says how errors grow, but it is not a bound. A lower

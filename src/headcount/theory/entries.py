@@ -63,9 +63,10 @@ def _one_message(at: Setting) -> bool:
 
 
 def _negligible_noise(people: Callable[[Setting], float]) -> Callable[[Setting], bool]:
-    """The condition that noise of 1/ε in each bin is below the sampling error.
+    """The condition that noise of size 1/ε in each bin is smaller than the sampling error.
 
-    The number of bins is the one that would be best without noise.
+    The number of bins is the one that would be best without noise. In central trust, `people` is n.
+    In shuffle trust it is √(nh), because the noise is larger by the factor √(n/h).
     """
 
     def holds(at: Setting) -> bool:

@@ -1,7 +1,7 @@
-"""One entry of the table of bounds, and the numbers at which it is evaluated.
+"""One entry of the table of bounds, and the numbers on which its value depends.
 
-The value of an entry is the error of a count, or of a sum of numbers in [0, 1]. For other sums, for
-means and for densities, the value is multiplied by a scale.
+The value of an entry is the error of a count, of a sum of numbers in [0, 1], or of a density on
+[0, 1]. For other sums, for means and for other densities, the value is multiplied by a scale.
 """
 
 import math
@@ -51,14 +51,17 @@ class Setting:
 
     @property
     def noise(self) -> float:
-        """The factor √(n/h): the noise of h people must be enough, but all n people add noise."""
+        """The factor √(n/h). The noise of h people alone must be enough, but all n people add
+        noise.
+        """
         return math.sqrt(self.users / self.honest)
 
 
 def _scale(task: Task, span: float, users: int) -> tuple[float, str]:
-    """The scale of a task's errors, and its formula."""
+    """The scale of a task's errors, and the formula of this scale."""
     if task.smoothness is not None:
-        return 1 / math.sqrt(span), "1/√(high − low) · "  # the squared error is integrated
+        # A density is proportional to 1/span, and its squared error is integrated over the span.
+        return 1 / math.sqrt(span), "1/√(high − low) · "
     if task.bounded is not task:
         return span, ""
     if is_average(task):
@@ -68,7 +71,9 @@ def _scale(task: Task, span: float, users: int) -> tuple[float, str]:
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of the table. `holds` checks the conditions that `conditions` states in words."""
+    """A row of the table. `ending` is the last part of its name. `holds` checks the conditions that
+    `conditions` states in words.
+    """
 
     trust: Trust
     ending: str

@@ -10,9 +10,9 @@ from headcount.core.tasks.histogram import MOST_BUCKETS
 def survey_worth(users: int, epsilon: float, buckets: int = 2) -> float:
     """The number of answers without privacy that are worth as much as `users` private answers.
 
-    In local trust it is nε²/d up to a constant, for the shares of d buckets and ε ≤ 1 (Duchi,
-    Jordan, Wainwright 2018, Minimax Optimal Procedures for Locally Private Estimation). For a
-    larger ε, compare standard errors instead.
+    If the shares of d buckets are estimated in local trust with ε ≤ 1, this number is nε²/d up to a
+    constant (Duchi, Jordan, Wainwright 2018, Minimax Optimal Procedures for Locally Private
+    Estimation). The result has the constant 1. For a larger ε, compare standard errors instead.
     """
     users = checks.whole("users", users, low=1, high=MOST_USERS)
     buckets = checks.whole("buckets", buckets, low=2, high=MOST_BUCKETS)

@@ -34,7 +34,7 @@ def difference(first: Estimate, second: Estimate, *, same_people: bool = False) 
 def ratio(first: Estimate, second: Estimate, *, same_people: bool = False) -> "Contrast":
     """The ratio of two estimates, which is also `first / second`: see `difference`.
 
-    The upper end of its interval is infinite if the second quantity may be 0.
+    The upper end of the ratio's interval is infinite if the second quantity may be 0.
     """
     return contrast("ratio", first, second, same_people=same_people)
 
@@ -85,7 +85,7 @@ def _check_both(first: Side, second: Side) -> None:
             f"both estimates must answer the same question, got {checks.a_task(one.task)} and "
             f"{checks.a_task(other.task)}"
         )
-    if one.error_law is other.error_law:  # also after post-processing
+    if one.error_law is other.error_law:  # the same release, even if one was post-processed
         raise InvalidParameter(
             "an estimate must be compared with another one, got the same release twice"
         )
@@ -136,7 +136,8 @@ class Contrast:
     def standard_error(self) -> Answer:
         """The standard error that comes from privacy noise.
 
-        For a ratio it is an approximation, by the delta method. The interval does not use it.
+        For a ratio, it is approximated by the delta method. Intervals do not use this
+        approximation.
         """
         errors = self._pairs.standard_errors
         if self.kind == "difference":
@@ -151,9 +152,9 @@ class Contrast:
     def interval(self, confidence: float = 0.95, *, sampling: bool = False) -> Interval:
         """An interval for the true difference or ratio, for each bucket separately.
 
-        It is about the people who took part. With `sampling=True` it is about the populations from
-        which they were drawn at random. `method` and `population_method` say how it is computed.
-        The upper end of a ratio's interval may be infinite.
+        The interval is about the people who took part. With `sampling=True`, it is about the
+        populations from which these people were drawn at random. `method` and `population_method`
+        say how it is computed. The upper end of a ratio's interval may be infinite.
         """
         confidence = checks.confidence(confidence)
         if checks.flag("sampling", sampling):
@@ -206,11 +207,11 @@ class Contrast:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What both releases promise together.
+        """The guarantee of both releases together.
 
         If no person is in both, it has the larger epsilon and the larger delta. Otherwise the
-        epsilons are added, and so are the deltas. For groups of one grouped estimate, it is the
-        guarantee of the grouped estimate.
+        epsilons are added, and so are the deltas. If both estimates are groups of one grouped
+        estimate, it is the guarantee of the grouped estimate.
         """
         return self.covering or joint_guarantee(
             self.first.guarantee,

@@ -1,4 +1,4 @@
-"""Comparisons of two crowds. Only privacy noise makes their difference uncertain.
+"""Comparisons of two crowds. Privacy noise is the only source of error.
 
 Notation    A and B are the quantities of two crowds, such as shares, and Â and B̂ their estimates.
             X = Â − A and Y = B̂ − B are independent errors whose laws are known. 1 − α is the
@@ -7,7 +7,7 @@ Difference  Â − B̂ has the error X − Y. The margin is the least c with P(|
 Test        If A = B, the difference is at least as large as the observed d with probability
             P(|X − Y| ≥ |d|), which includes ties. This probability is the exact p-value.
 Ratio       If A = ρB, then Â − ρB̂ = X − ρY. The interval has all ρ that the test of A = ρB does not
-            reject (Fieller 1954), with the exact law in place of a normal one. The ends are found
+            reject (Fieller 1954), with the exact law in place of a normal law. The ends are found
             as angles atan ρ. The angle π/2 stands for an infinite end.
 """
 
@@ -24,7 +24,7 @@ TIE = 1e-7  # numbers that differ by less than this part of a step count as equa
 _CLOSE = 1e-11  # the relative error of a margin
 _ANGLES = 256  # the number of angles that are tried
 _FINER = 64  # the number of finer steps between two neighboring angles
-_HALVINGS = 30  # then the ends of an interval are exact to 1e-13
+_HALVINGS = 30  # after this many halvings, the ends of an interval are exact to 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +78,9 @@ def square_and_add(
     """An interval for u·A − v·B with weights u and v, from (low, estimate, high) of A and of B.
 
     The squared distances from the estimates to the ends are added (Newcombe 1998; Zou and Donner
-    2008). This assumes that both distances are rarely reached at once. If an end is a limit of A or
-    B, the true quantity may often be near it. Then the distances themselves are added.
+    2008). This assumes that both errors are rarely this large at once. If an end is one of
+    `limits`, which bound A and B, the true quantity may often be near this end. Then the distances
+    themselves are added.
     """
     low, value, high = (weights[0] * number for number in first)
     least, other, most = (weights[1] * number for number in second)
@@ -100,7 +101,8 @@ def ratios(possible: Callable[[float], bool], likely: float) -> tuple[float, flo
     """The least and the largest ratio whose angle is possible.
 
     `likely` is the angle of the estimates. Angles are tried from both ends, 0 and π/2, up to the
-    first that is possible. If none is, both ends are the ratio of `likely`, clamped to [0, π/2].
+    first possible angle. If no angle is possible, both results are the ratio of `likely`, after
+    `likely` is clamped to [0, π/2].
     """
     end = math.pi / 2
     likely = min(max(likely, 0.0), end)
@@ -113,11 +115,11 @@ def ratios(possible: Callable[[float], bool], likely: float) -> tuple[float, flo
 
 
 def _first(possible: Callable[[float], bool], angles: Sequence[float]) -> float | None:
-    """The first angle that is possible, or one right before it; None if no angle is possible."""
+    """The first possible angle, or an angle just before it. None if no angle is possible."""
     at = next((at for at, angle in enumerate(angles) if possible(angle)), None)
     if not at:
         return None if at is None else angles[0]
-    # Laws have steps. So an angle may be possible although the next one is not.
+    # Laws have steps. So a possible angle may lie between two angles that are not possible.
     finer: list[float] = np.linspace(angles[at - 1], angles[at], _FINER + 1).tolist()
     at = next((at for at in range(1, _FINER) if possible(finer[at])), _FINER)
     outside, inside = finer[at - 1], finer[at]

@@ -1,4 +1,4 @@
-"""What two releases promise together."""
+"""The guarantee of two releases together."""
 
 import math
 from dataclasses import replace
@@ -6,16 +6,16 @@ from dataclasses import replace
 from headcount.core.budget import Trust
 from headcount.core.guarantee import Guarantee
 
-_TRUSTED = (Trust.CENTRAL, Trust.SHUFFLE, Trust.LOCAL)  # the most trust first
+_TRUSTED = (Trust.CENTRAL, Trust.SHUFFLE, Trust.LOCAL)  # from the most trust to the least
 _SUMMED = "epsilon and delta are summed over both releases"
 
 
 def joint_guarantee(
     first: Guarantee, second: Guarantee, users: tuple[int, int], *, same_people: bool
 ) -> Guarantee:
-    """The guarantee of two releases, with these numbers of people.
+    """The guarantee of two releases together. `users` has the number of people in each.
 
-    If each person is in only one of them, the larger epsilon and the larger delta hold for
+    If each person is in only one release, the larger epsilon and the larger delta hold for
     everybody. If the same people are in both, the epsilons are added, and so are the deltas.
     """
     both = (first, second)
@@ -37,10 +37,11 @@ def joint_guarantee(
 
 
 def _honest(both: tuple[Guarantee, Guarantee], users: tuple[int, int], *, same_people: bool) -> int:
-    """How many people in both crowds together must be honest, so that each crowd certainly has as
-    many honest people as its guarantee needs.
+    """How many people in both crowds together must be honest, so that each crowd certainly has the
+    number of honest people that its guarantee needs.
 
-    All dishonest people may be in one crowd. Only people behind a shuffler rely on each other.
+    In the worst case, all dishonest people are in one crowd. In central and local trust, people do
+    not rely on each other.
     """
     spare = [
         people - one.honest

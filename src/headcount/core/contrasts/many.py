@@ -1,4 +1,4 @@
-"""Many comparisons at once, with p-values that allow for their number (Holm 1979)."""
+"""Several comparisons, with p-values that are corrected for their number (Holm 1979)."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ def contrasts(
         contrasts(estimate(frame, Count(), column="smoker", group="city", budget=Budget(1)))
 
     estimates    the estimates by their names.
-    pairs        which names are compared. By default, all pairs.
+    pairs        the pairs of names to compare. By default, all pairs are compared.
     kind         "difference" or "ratio".
     same_people  whether a person may be in several estimates: see `difference`.
     """
@@ -98,7 +98,7 @@ class Contrasts(Mapping[tuple[Any, Any], Contrast]):
 
     @cached_property
     def adjusted_population_p_values(self) -> dict[tuple[Any, Any], Any]:
-        """The same p-values for populations in place of crowds."""
+        """The Holm-corrected p-values of the hypothesis that two populations are equal."""
         return self._adjusted([one.population_p_value for one in self.values()])
 
     def _adjusted(self, chances: list[Any]) -> dict[tuple[Any, Any], Any]:
@@ -110,7 +110,7 @@ class Contrasts(Mapping[tuple[Any, Any], Contrast]):
         }
 
     def table(self, confidence: float = 0.95) -> Table:
-        """All comparisons. Each interval holds by itself. The p-values hold for all together."""
+        """A table of all comparisons. Only the p-values are corrected for their number."""
         tables = []
         for pair, one in self.items():
             columns = one.columns(confidence)
@@ -148,8 +148,8 @@ class Contrasts(Mapping[tuple[Any, Any], Contrast]):
 
 
 def holm(chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Holm's adjusted p-values. The i-th smallest of m is multiplied by m − i + 1. No result is
-    smaller than the one before it, or above 1.
+    """Holm's adjusted p-values. The i-th smallest of m p-values is multiplied by m − i + 1. A
+    product is raised to the largest product of a smaller p-value, and cut to 1.
     """
     order = np.argsort(chances, kind="stable")
     factors = np.arange(len(chances), 0, -1)

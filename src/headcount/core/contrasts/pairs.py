@@ -39,7 +39,7 @@ class Pairs:
 
     @cached_property
     def _errors(self) -> list[TwoErrors] | None:
-        """The laws of both errors, for each pair; None if they are not known."""
+        """The laws of both errors for each pair, or None if they are not known."""
         made: dict[tuple[int, int], TwoErrors] = {}  # buckets often share their laws
         found = []
         for at in range(len(self.values)):
@@ -50,7 +50,7 @@ class Pairs:
         return found
 
     def crowd_intervals(self, kind: Kind, confidence: float) -> list[Bounds]:
-        """An interval for the two crowds, for each pair."""
+        """For each pair, an interval for the difference or the ratio of the two crowds."""
         if self._errors is None:
             first, second = (side.crowd_ends(confidence) for side in (self.first, self.second))
             return _from_ends(kind, first, second)
@@ -60,7 +60,7 @@ class Pairs:
         ]
 
     def crowd_chances(self) -> list[float]:
-        """The p-value of the hypothesis that both crowds are equal, for each pair."""
+        """For each pair, the p-value of the hypothesis that both crowds have the same quantity."""
         if self._errors is None:
             return self._inverted(sampling=False)
         return [
@@ -83,12 +83,12 @@ class Pairs:
     # Populations --------------------------------------------------------------------------------
 
     def population_intervals(self, kind: Kind, confidence: float) -> list[Bounds]:
-        """An interval for the two populations, for each pair."""
+        """For each pair, an interval for the difference or the ratio of the two populations."""
         first, second = (side.population_ends(confidence) for side in (self.first, self.second))
         return _from_ends(kind, first, second, limits=self.first.limits)
 
     def population_chances(self) -> list[float]:
-        """The p-value of the hypothesis that both populations are equal, for each pair."""
+        """For each pair, the p-value of the hypothesis that both populations are equal."""
         if not self._sampled:
             return self._inverted(sampling=True)
         samples = zip(self.first.samples, self.second.samples, strict=True)
@@ -107,8 +107,8 @@ class Pairs:
         return "square-and-add of two exact intervals; the p-value is valid for all shares"
 
     def _inverted(self, *, sampling: bool) -> list[float]:
-        """For each pair, the largest α for which the interval of the difference contains 0. The
-        confidence of the interval is 1 − α.
+        """The p-value for each pair: the largest α for which the interval of the difference, with
+        confidence 1 − α, contains 0.
         """
         least, most = np.full(len(self.values), math.log(_LEAST_P)), np.zeros(len(self.values))
         intervals = self.population_intervals if sampling else self.crowd_intervals
@@ -136,13 +136,13 @@ def _from_ends(
     second: Sequence[Ends],
     limits: Bounds = (-math.inf, math.inf),
 ) -> list[Bounds]:
-    """The intervals from those of both sides. `limits` are what the latter were cut to."""
+    """The interval of each pair, from the intervals of both sides, which were cut to `limits`."""
 
     def difference(one: Ends, other: Ends) -> Bounds:
         return square_and_add(one, other, limits=limits)
 
     def ratio(one: Ends, other: Ends) -> Bounds:
-        """All ratios ρ for which square-and-add does not exclude that A − ρB is 0."""
+        """The range of all ρ for which the square-and-add interval of A − ρB contains 0."""
 
         def possible(angle: float) -> bool:
             weights = math.cos(angle), math.sin(angle)

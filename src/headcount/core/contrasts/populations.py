@@ -1,4 +1,4 @@
-"""Shares of populations: an interval for one share, and a test of two.
+"""Shares of populations: an interval for one share, and a test whether two shares are equal.
 
 Notation    n people were drawn at random from a large population. π is the share of the population
             that holds the counted value. S is what the estimate is computed from (see `Reports`).
@@ -9,9 +9,9 @@ One share   S grows stochastically with π. So the interval of all π with P_π(
             1934).
 Equality    The statistic is T = |π̂_A − π̂_B|/√V(m). Here m is the estimated share in both crowds
             together, clamped to [0, 1], and V(m) is the variance of the difference if both shares
-            are m. The p-value is γ + max P_π(T ≥ t) over all π in an interval that covers the
-            common share with probability 1 − γ (Berger, Boos 1994). It is valid for all π. P_π
-            includes random responses.
+            are m. t is the observed T. The p-value is γ + max P_π(T ≥ t) over all π in an interval
+            that covers the common share with probability 1 − γ (Berger, Boos 1994). The p-value is
+            valid for all π. P_π includes random responses.
 """
 
 import math
@@ -40,7 +40,7 @@ class Sample:
     share: float
 
     def ends(self, wrong: float) -> tuple[float, float]:
-        """The interval for the population's share."""
+        """The interval for the population's share. `wrong` is α."""
         return (
             _end(lambda share: self._tail(share, up=True) > wrong / 2, inside=1.0),
             _end(lambda share: self._tail(share, up=False) > wrong / 2, inside=0.0),
@@ -59,7 +59,7 @@ class Sample:
 
 
 def _end(possible: Callable[[float], bool], inside: float) -> float:
-    """The possible share that is farthest from `inside`, which is 0 or 1."""
+    """The possible share that is farthest from `inside`. `inside` is 0 or 1."""
     outside = 1.0 - inside
     if possible(outside):
         return outside
@@ -139,11 +139,12 @@ class _Test:
         v0, v1, v2 = self._variance
         t = statistic * (1 - _TIE)
         x = self.first.shares(one.values)
-        # If m is replaced by 1 − m, the distance to the left becomes a distance to the right.
+        # `_distance` looks to the right. Replacing x by 1 − x and m by 1 − m makes it look to the
+        # left.
         above = x + _distance(x, self._weight, t, (v0, v1, v2))
         below = x - _distance(1 - x, self._weight, t, (v0 + v1 - v2, 2 * v2 - v1, v2))
         n, q, slope = self.second.users, self.second.other, self.second.slope
-        # If a law was made coarser, its points may be off on either side.
+        # The points of a law that was made coarser may be off by up to its blur, on either side.
         unit = n * slope / (self.first.users * self.first.slope)
         spare = _TIE + other.blur + 2 * unit * one.blur
         low, high = (n * (q + slope * ends) for ends in (below, above))
@@ -152,14 +153,15 @@ class _Test:
 
 
 def _distance(x: Reals, weight: float, t: float, variance: tuple[float, float, float]) -> Reals:
-    """The least w > 0 with w = t·√V(m), for each x, where m = x + weight·w is limited to [0, 1].
+    """The least w > 0 with w = t·√V(m), for each x, where m = x + weight·w is clamped to [0, 1].
 
-    So T ≥ t if the second share is at least x + w. In rare cases T is below t again for a still
-    larger second share. These cases are counted, too, so the p-value is never too small.
+    T reaches t if the first share is x and the second share is x + w. In rare cases, T is below t
+    again for a still larger second share. These cases are counted, too, so the p-value is never too
+    small.
     """
     v0, v1, v2 = variance
     lower, upper = t * math.sqrt(v0), t * math.sqrt(v0 + v1 - v2)
-    # Between 0 and 1, the larger root of w² = t²(v₀ + v₁m − v₂m²).
+    # If m is between 0 and 1, w is the larger root of w² = t²(v₀ + v₁m − v₂m²).
     a = 1 + t * t * v2 * weight**2
     b = t * t * weight * (v1 - 2 * v2 * x) / 2
     c = t * t * (v0 + v1 * x - v2 * x * x)

@@ -53,15 +53,15 @@ class Side:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The least and the largest possible quantity."""
+        """The least and the largest value that the compared quantity can have."""
         least, most = self.estimate.answer_range
         return least / self.divisor, most / self.divisor
 
     @cached_property
     def reports(self) -> Reports | None:
-        """The reports that shares are computed from.
+        """The `Reports` from which the shares are computed.
 
-        None if the law of the shares is not known, or if the quantity is not a share.
+        They are None if the law of the shares is not known, or if the quantity is not a share.
         """
         law, users = self.estimate.error_law, self.estimate.users
         if not self._of_shares:
@@ -81,7 +81,7 @@ class Side:
         return law.lattice().scaled(1 / self.divisor)
 
     def law(self, at: int) -> LatticeLaw | None:
-        """The law of an error; None if it is not known.
+        """The law of the error of quantity number `at`, or None if it is not known.
 
         If people respond at random, the law depends on the true count. In that case, each count
         near the estimate has its own law, and the widest of these laws is returned.
@@ -142,10 +142,10 @@ class Side:
 
 
 def population_share(estimate: Estimate, confidence: float = 0.95) -> Interval:
-    """An interval for the share of the population, from a count or from each bucket of a histogram.
+    """An interval for the population's share, from a count or from each bucket of a histogram.
 
-    The people who took part are a random sample of the population. If the law of the noise is
-    known, the interval covers the share with probability `confidence` at least. With more than
+    The people who took part must be a random sample of the population. If the law of the noise is
+    known, the interval covers the share with a probability of at least `confidence`. With more than
     2,000 buckets, or without a known law, the interval is approximate.
     """
     checks.instance("estimate", estimate, Estimate)

@@ -72,8 +72,8 @@ class Bounded(Task):
 
     @property
     def domain(self) -> int:
-        """The number of integers within the bounds, or the largest number of levels of real
-        numbers.
+        """The number of integers within the bounds. For real numbers, it is the largest number of
+        levels to which they are rounded.
         """
         return int(self.high) - int(self.low) + 1 if self.whole else MOST_LEVELS
 
@@ -105,8 +105,8 @@ class Bounded(Task):
         return array
 
     def _all_fit(self, given: NDArray[Any]) -> bool:
-        """Whether all numbers are allowed and have the right type. This check is fast. It may fail
-        for numbers of another type that are allowed.
+        """Whether all numbers are allowed and need no conversion. This check is fast. It returns
+        False for numbers of another type, even if they are allowed.
         """
         right = given.dtype == self.encoded_dtype and len(given) > 0
         return right and bool(self.low <= given.min() and given.max() <= self.high)
@@ -203,7 +203,7 @@ class Mean(Bounded):
 def _as_whole(given: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The numbers as int64, and a mask of the numbers that are not whole.
 
-    Numbers that are too large for int64 become smaller, but stay outside any bounds of a task.
+    Numbers that are too large for int64 become ±2^62, which is outside the bounds of every task.
     """
     if given.dtype == np.bool_:
         given = given.view(np.uint8)  # NumPy may store any byte in a bool
@@ -219,9 +219,9 @@ def _as_whole(given: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]
 
 
 def _exact(values: ArrayLike, given: NDArray[Any]) -> NDArray[Any]:
-    """The numbers of a list as int64 if they are all whole, and otherwise `given`.
+    """The numbers of a list as int64 if they are all Python integers, and otherwise `given`.
 
-    NumPy turns a list with numbers on both sides of 2^63 into floats, which lose digits.
+    NumPy turns a list with integers on both sides of 2^63 into floats, which lose digits.
     """
     listed = np.asarray(values, dtype=object).tolist()
     if not all(isinstance(value, int) for value in listed):

@@ -29,8 +29,8 @@ class Boxes(Task):
 
     `Boxes(["bus", "train", "car"])` has these labels, and `at_most=2` limits the ticks of each
     person. A person's value is a collection of labels, such as `["bus", "car"]`, or a row with 0 or
-    1 for each box. It may also be a whole number whose binary digits are the boxes. The last digit
-    is the first box.
+    1 for each box. It may also be a whole number that has a binary digit for each box. The last
+    digit stands for the first box.
     """
 
     labels: tuple[str, ...]
@@ -66,7 +66,7 @@ class Boxes(Task):
 
     @property
     def changed_boxes(self) -> int:
-        """In how many boxes two people's values may differ."""
+        """The largest number of boxes in which two values can differ."""
         return min(2 * self.at_most, len(self.labels))
 
     @property
@@ -115,7 +115,7 @@ class Boxes(Task):
         return {label: 1 << place for place, label in enumerate(self.labels)}
 
     def encode(self, values: ArrayLike, *, first: int = 0) -> NDArray[Any]:
-        """A number for each person. Its binary digit for 2^b says whether box b was ticked."""
+        """A whole number for each person. Bit b says whether the person ticked box b."""
         people: Any = values
         if isinstance(values, np.ndarray) and values.ndim == 2:
             people = list(values)
@@ -149,7 +149,9 @@ class Boxes(Task):
         return few
 
     def _code(self, value: Collection[Any]) -> int:
-        """The number of a collection of labels, or of a row. It is −1 if the value is neither."""
+        """The code of a collection of labels, or of a row. It is −1 if the value is neither, or if
+        a label is unknown or appears twice.
+        """
         ticked = list(value)
         if all(isinstance(label, str) for label in ticked):
             known = all(label in self._places for label in ticked)
@@ -164,8 +166,8 @@ class Boxes(Task):
         return code >= 0 and code.bit_count() <= self.at_most
 
     def holding(self, counts: Counts) -> Holding:
-        """How many people hold each value. `counts` may map numbers to counts: {0b101: 30, 0: 7}.
-        A list must have a count for each possible value.
+        """How many people hold each value. `counts` may map values to counts: {0b101: 30, 0: 7}. If
+        it is a list, it must have a count for each possible value.
         """
         if not isinstance(counts, Mapping):
             held = super().holding(counts)

@@ -29,7 +29,7 @@ class Distribution(Bounded):
 
     The range is divided into `cells` equal cells. The data never decide where cells begin. Numbers
     in the same cell are not told apart. The answer is the share of people below each edge between
-    two cells. One release answers all further questions: see `DistributionEstimate`.
+    two cells. Further shares and quantiles can be read from it: see `DistributionEstimate`.
 
     People may also hold dates or times: `Distribution("1940-01-01", "2010-12-31")`. Then `calendar`
     says how they are counted, and `low` and `high` become numbers of days or seconds since the
@@ -85,15 +85,15 @@ class Distribution(Bounded):
 
     @property
     def span(self) -> Fraction:
-        """The difference between the highest and the lowest number, or the number of all days or
-        seconds.
+        """The difference between the highest and the lowest number. For dates or times, it is the
+        number of days or seconds in the range, which includes both bounds.
         """
         return super().span if self.calendar is None else super().span + 1
 
     @cached_property
     def edges(self) -> tuple[float, ...]:
-        """The edges of all cells, from the low end to the high end. The last edge of dates or times
-        is the first day or second after the highest one.
+        """The edges of all cells, from the low end to the high end. For dates or times, the last
+        edge is the day or second after the highest one.
         """
         steps = np.arange(self.cells + 1)
         if self.calendar is None:
@@ -147,8 +147,8 @@ class Distribution(Bounded):
         """The cells of some numbers."""
         places = (numbers - self.low) * (self.cells / float(self.span))
         found = np.minimum(np.floor(places), self.cells - 1)
-        # Rounding may move a place across an edge, but this is rare. Computing edges is faster than
-        # looking them up if there are many.
+        # Rounding may move a place across an edge, but this is rare. If there are many edges,
+        # computing an edge is faster than looking it up.
         too_low = numbers >= self._edge(found + 1)
         if too_low.any():
             found[too_low & (found < self.cells - 1)] += 1
@@ -164,7 +164,7 @@ class Distribution(Bounded):
         return super()._read(given if self.calendar is None else self.calendar.numbers(given))
 
     def holding(self, counts: Counts) -> Holding:
-        """How many people hold each value: {value: people}, or a number for each cell."""
+        """How many people hold each value. `counts` is {value: people} or a list of all cells."""
         if not isinstance(counts, Mapping):
             return Task.holding(self, counts)
         held = super().holding(counts)

@@ -84,7 +84,7 @@ class Histogram(Task):
 
     @property
     def domain(self) -> int:
-        """The number of buckets. In an open histogram, all other values count as one more."""
+        """The number of buckets. In an open histogram, all other values form one more bucket."""
         return len(self.buckets) + self.open
 
     @property

@@ -42,7 +42,7 @@ class Margins(Task):
 
     @cached_property
     def table(self) -> Table:
-        """The question about the cells."""
+        """The question about the cells of the same table."""
         return Table(self.rows, self.columns)
 
     @property
@@ -97,7 +97,7 @@ class Margins(Task):
         )
 
     def totals(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """The totals of rows and columns for these numbers in the cells."""
+        """The totals of all rows and columns, computed from the numbers in all cells."""
         matrix = cells.reshape(self.shape)
         return np.concatenate([matrix.sum(axis=1), matrix.sum(axis=0)])
 

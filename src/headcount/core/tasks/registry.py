@@ -32,13 +32,13 @@ def task_class(name: str) -> "type[Task]":
 
 def uses_of(task: str) -> Uses:
     """What the estimates of the task with this name can be used for. A task that is not registered
-    has the defaults.
+    gets the defaults of `Uses`.
     """
     return task_class(task).uses if task in TASKS else Uses()
 
 
 def tasks_with(use: str) -> list[str]:
-    """The names of all tasks that have this field of `Uses`, ordered by its value."""
+    """The names of all tasks for which the field `use` of `Uses` is set, grouped by its value."""
     values = {name: getattr(uses_of(name), use) for name in TASKS}
     distinct = dict.fromkeys(value for value in values.values() if value)
     return [name for value in distinct for name in TASKS if values[name] == value]

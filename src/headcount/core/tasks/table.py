@@ -28,7 +28,7 @@ class Table(Histogram):
     `Table(["north", "south"], ["yes", "no"])` has two rows and two columns. `Table(2, 3)` has the
     rows 0 and 1 and the columns 0, 1 and 2. A person's value is a pair, such as `("north", "yes")`,
     or the name of a cell, such as `"north × yes"`, or its number, which is 0 for the first cell.
-    This is a histogram whose buckets are the cells. So each protocol for histograms answers it.
+    A table is a histogram whose buckets are the cells. So every protocol for histograms answers it.
     """
 
     rows: tuple[int | str, ...] | int
@@ -90,7 +90,7 @@ class Table(Histogram):
         return (rows * self.sides[1].domain + columns).astype(self.encoded_dtype)
 
     def holding(self, counts: Counts) -> Holding:
-        """How many people hold each pair: a matrix, or a list with a number for each cell."""
+        """How many people hold each pair. `counts` is a matrix, or a list of all cells."""
         array = array_of_counts(counts)
         shape = tuple(side.domain for side in self.sides)
         return super().holding(array.reshape(-1) if array.shape == shape else counts)
@@ -122,7 +122,7 @@ def _pairs(values: ArrayLike) -> NDArray[Any] | None:
 
 
 def _plain(column: NDArray[Any]) -> Any:
-    """A column of objects as a list, whose type NumPy finds out by itself."""
+    """The column. If it has objects, it becomes a list, so that NumPy infers a better type."""
     return column.tolist() if column.dtype == object else column
 
 
@@ -135,7 +135,7 @@ def _are_numbers(values: ArrayLike) -> bool:
 
 @runtime_checkable
 class OfPairs(Protocol):
-    """A task whose values are pairs, one value of each side."""
+    """A task whose values are pairs of a row and a column."""
 
     @property
     def sides(self) -> tuple[Histogram, Histogram]: ...

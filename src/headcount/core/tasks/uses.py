@@ -9,16 +9,17 @@ class Uses:
     """What the estimates of a task can be used for. By default, they have only numbers and
     intervals.
 
-    sampling      how the error is known that comes from drawing people from a population. It is
-                  "binomial" if each number counts people, "widest" if only the largest possible
-                  spread is known, and "stated" if the error law or the estimate itself states the
-                  error. None if the error is not known.
-    comparison    what is compared if two estimates are, or None if they cannot be compared.
+    sampling      how the sampling error is known, which comes from drawing people from a
+                  population. It is "binomial" if each number counts people, "widest" if only the
+                  largest possible spread is known, and "stated" if the error law or the estimate
+                  itself states the sampling error. None if the sampling error is not known.
+    comparison    the quantity by which two estimates are compared. None if they cannot be compared.
     instead       the name of a similar task whose estimates can be compared, or "".
-    shares        which shares can be read: among the "buckets" of a histogram, among the "cells" of
-                  a table, or of "boxes", of which people tick several. None if there are none.
+    shares        what shares can be computed of: the "buckets" of a histogram, the "cells" of a
+                  table, or "boxes". People may tick several boxes. None if there are no shares.
     simultaneous  whether `headcount estimate` offers intervals that hold for all numbers at once.
     figure        whether `headcount estimate` draws a figure of "one group" or of "all groups".
+                  None if it draws no figure.
     curve         whether the numbers are points of a curve.
     """
 

@@ -64,7 +64,7 @@ class SparkEngine(Engine):
 
 
 def _people(raw: "DataFrame", question: Question, censuses: Mapping[Group, Census]) -> int:
-    """The number of people in the table. Rows are read again only if `censuses` do not tell it."""
+    """The number of people in the table. Rows are read again only if `censuses` are not enough."""
     rows = sum(census.users for census in censuses.values())
     each = question.rows_per_person
     if each == 1 and not question.cleaning.dropping:

@@ -29,8 +29,8 @@ _ROWS = 2**16  # the largest number of rows in a batch that is yielded
 
 @dataclass(frozen=True)
 class SendStep:
-    """Makes the messages of a group. Each row holds one message. If `mixed`, each row also has
-    random keys, by which the rows are sorted later.
+    """Makes the messages of a group. Each row holds one message. If `mixed` is true, each row also
+    has random keys, by which the rows are sorted later.
     """
 
     reader: Reader
@@ -57,8 +57,8 @@ class SendStep:
 
 @dataclass(frozen=True)
 class NoiseStep:
-    """Draws the noise messages of the shuffler for the group with this number. Each row also says
-    whether the noise replaces the messages of all people.
+    """Draws the shuffler's noise messages for one group. `number` is the number of the group. Each
+    row also says whether the noise replaces the messages of all people.
     """
 
     protocol: Protocol
@@ -70,7 +70,7 @@ class NoiseStep:
         import pyarrow
 
         source = noise_source(self.seed, self.number)
-        for _ in batches:  # there is one
+        for _ in batches:  # there is exactly one batch
             noise = self.protocol.shuffler.noise(self.users, source)
             batch = message_batch(noise.messages, source, mixed=True)
             alone = pyarrow.array(np.full(len(noise.messages), noise.alone))
@@ -79,7 +79,7 @@ class NoiseStep:
 
 
 def message_batch(payload: NDArray[Any], source: Source, *, mixed: bool) -> "pyarrow.RecordBatch":
-    """A batch with one row for each message. If `mixed`, each row also has random keys."""
+    """A batch with one row for each message. If `mixed` is true, each row also has random keys."""
     import pyarrow
 
     arrays = [message_column(payload)]

@@ -87,7 +87,7 @@ class DiscreetCleaning(Cleaning):
 
     @classmethod
     def of(cls, cleaning: Cleaning) -> Cleaning:
-        """The same cleaning, but discreet."""
+        """The same rules, but with error messages that never show a value."""
         if isinstance(cleaning, SeveralColumns):
             return replace(cleaning, sides=tuple(map(cls.of, cleaning.sides)))
         return cls(**{name: getattr(cleaning, name) for name in cls.__dataclass_fields__})

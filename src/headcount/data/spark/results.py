@@ -26,7 +26,7 @@ from headcount.road.people import Group
 if TYPE_CHECKING:
     import pyarrow
 
-# The rows of a partition. A step takes such batches, and also yields such batches.
+# The rows of a partition in batches. A step takes batches of rows, and yields batches of rows.
 Batches: TypeAlias = "Iterator[pyarrow.RecordBatch]"
 
 RESULT_SCHEMA = "name string, users bigint, counts binary, refusal string"
@@ -63,16 +63,16 @@ def counts_of(encoded: bytes | None) -> NDArray[np.int64] | None:
 
 
 def noise_source(seed: SeededSource | None, number: int) -> Source:
-    """The source of the noise that the shuffler adds to the messages of the group with this number.
-    It must be called where the noise is drawn.
+    """The source of random bits for the noise that the shuffler adds to the messages of group
+    `number`. The executor that draws the noise must call this function.
     """
     return SecureSource() if seed is None else seed.part(_NOISE).part(number)
 
 
 @dataclass(frozen=True)
 class ShufflerNoise:
-    """The noise that shufflers add to whole tallies. An executor draws it, since the guarantee is
-    for a driver that neither knows the noise nor sees a tally without noise.
+    """The noise that shufflers add to whole tallies. An executor draws it, since the guarantee
+    holds only if the driver neither knows the noise nor sees a tally without noise.
     """
 
     protocols: Mapping[Group, Protocol]

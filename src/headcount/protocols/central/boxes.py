@@ -3,11 +3,11 @@
 Notation    There are m boxes, and each person ticks at most k of them. Two values differ in up to
             s = min(2k, m) boxes, since each may have k ticks that the other does not have. Let
             a = e^{−ε/s}.
-Randomizer  None: people send their ticks to the curator.
-Analyzer    Each count + Z, with P(Z = z) = (1−a)/(1+a)·a^|z|, drawn exactly.
-Privacy     Replacing one value changes at most s counts by 1 each. The noise of the boxes is
-            independent, so the guarantee is pure ε. The loss is (s − 2j)·ε/s with probability
-            C(s,j)·p^{s−j}·(1−p)^j, where p = 1/(1+a).
+Randomizer  None. People send their ticks to the curator.
+Analyzer    Add noise Z to each count, where P(Z = z) = (1−a)/(1+a)·a^|z|. Z is sampled exactly.
+Privacy     Replacing one value changes at most s counts by 1 each. The noise of each box is
+            independent of the others, so the guarantee is pure ε-differential privacy. The privacy
+            loss is (s − 2j)·ε/s with probability C(s,j)·p^{s−j}·(1−p)^j, where p = 1/(1+a).
 Error       Unbiased. The variance of each box is 2a/(1−a)² for all data. `central.cube` has a
             smaller error for two boxes or more.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.

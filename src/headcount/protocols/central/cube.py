@@ -1,20 +1,22 @@
-"""Noise for several boxes that people tick, uniform in a cube (Hardt, Talwar 2010; Awan,
+"""Noise that is uniform in a cube, for several boxes that people tick (Hardt, Talwar 2010; Awan,
 Slavković 2021).
 
-Notation    There are m boxes, and each person ticks at most k of them. z is the noise of all boxes.
-            Its size is N(z) = ⌈max(max|z_b|, Σz⁺/k, Σz⁻/k)⌉, where z⁺ and z⁻ are the positive and
-            the negative part. Without a limit on ticks it is max|z_b|.
-Randomizer  None: people send their ticks to the curator.
-Analyzer    Each count + z_b. P(z) is proportional to e^{−ε·N(z)}. The noise is drawn exactly: first
-            the radius of a ball, then z uniformly in this ball (see `accounting.ball_noise`). The
-            ball is a cube if ticks have no limit.
+Notation    There are m boxes, and each person ticks at most k of them. z_b is the noise of box b,
+            and z is the vector of all z_b. The size of z is N(z) = ⌈max(max|z_b|, Σz⁺/k, Σz⁻/k)⌉,
+            where z⁺ and z⁻ are the positive and the negative parts of z. If people may tick all
+            boxes, the size is max|z_b|.
+Randomizer  None. People send their ticks to the curator.
+Analyzer    Add z_b to the count of each box b. P(z) is proportional to e^{−ε·N(z)}. The noise is
+            sampled exactly: first the radius of a ball, then z uniformly in this ball (see
+            `accounting.ball_noise`). The ball is a cube if people may tick all boxes.
 Privacy     Two values differ in up to min(2k, m) boxes, since each may have k ticks that the other
-            does not have. Such a difference has the size 1, so the guarantee is pure ε. The curve
-            is exact for a cube. Otherwise it is that of the worst ε-private mechanism.
-Error       Unbiased. All boxes have the same variance, for all data. In a cube it is E[j(j+1)]/3
-            for the radius j, which is near (m+1)(m+2)/(3ε²) if ε is small. Independent noise with
-            ε/m in each box has up to 6 times this variance. The boxes are uncorrelated in a cube,
-            but not independent.
+            does not have. The vector of their differences has size 1. So the guarantee is pure
+            ε-differential privacy. The privacy curve is exact for a cube. Otherwise it is the curve
+            of the worst ε-private mechanism.
+Error       Unbiased. All boxes have the same variance, for all data. In a cube of random radius j,
+            the variance is E[j(j+1)]/3, which is near (m+1)(m+2)/(3ε²) if ε is small. Independent
+            noise with ε/m in each box has up to 6 times this variance. In a cube, the errors of
+            boxes are uncorrelated, but not independent.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 

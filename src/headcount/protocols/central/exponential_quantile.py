@@ -1,21 +1,23 @@
 """Quantiles by the exponential mechanism (McSherry, Talwar 2007; Smith 2011).
 
-Notation    n people, each in one of N cells. F_t is the number of people below edge t = 1, …, N−1.
-            q₁, …, q_m are the shares of people below the quantiles. γ = ε/(2m).
-Randomizer  None: people send their cell to the curator.
-Analyzer    For each share q, an edge is chosen with probability proportional to e^{−γ·|F_t − qn|}.
-            The choices for different shares are independent. The chosen edges are sorted. An edge
-            is drawn exactly: edges are drawn uniformly until one is accepted. Edge t is accepted
-            with probability e^{−γ·(s_t − min s)}, where s_t = |F_t − qn|. The coin for this is
-            exact, since the exponent is a rational number.
+Notation    There are n people, each in one of N cells. F_t is the number of people below edge
+            t = 1, …, N−1. q₁, …, q_m are the shares of people below the m wanted quantiles, and
+            γ = ε/(2m).
+Randomizer  None. People send their cell to the curator.
+Analyzer    For each share q, an edge t is chosen with probability proportional to
+            e^{−γ·|F_t − qn|}. The choices for different shares are independent. The chosen edges
+            are sorted. To draw an edge exactly, edges are drawn uniformly until one is accepted.
+            Edge t is accepted with probability e^{−γ·(s_t − min s)}, where s_t = |F_t − qn|. This
+            probability is exact, since the exponent is a rational number.
 Privacy     Replacing one value changes each F_t, and so each s_t, by at most 1. Some s_t may grow
             while others fall. So the choice of one edge is 2γ = ε/m-private, and all choices
-            together are ε-private. This is an upper bound. A pure guarantee is dominated by
-            randomized response (Kairouz, Oh, Viswanath 2015), whose losses give the privacy curve.
-Error       The error of the share below an edge is F_t/n − q. Its law follows from the
-            probabilities above, and is exact if the data are known. If cells have few people, the
-            error is nearly two-sided geometric with rate ε/(2m). Otherwise it is at most about the
-            share of people in one cell. If one cell has everybody, all edges on the same side of it
+            together are ε-private. The true privacy loss may be smaller. The privacy curve is an
+            upper bound, too: every pure mechanism is dominated by randomized response (Kairouz, Oh,
+            Viswanath 2015), and the curve is computed from the losses of randomized response.
+Error       The error of the share below a chosen edge is F_t/n − q. If the data are known, its
+            exact law follows from the probabilities above. If cells have few people, the error is
+            nearly two-sided geometric with rate ε/(2m). Otherwise it is at most about the share of
+            people in one cell. If one cell has everybody, all edges on the same side of this cell
             are equally likely. Every interval is the whole range, since a chosen edge does not tell
             how many people are near it.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
@@ -56,7 +58,7 @@ from headcount.randomness.sources import SecureSource
 
 @dataclass(frozen=True)
 class UnknownShares:
-    """The error of shares about which nothing is known, except that they are from 0 to 1."""
+    """The error of shares whose true values may be anything from 0 to 1."""
 
     standard_error: NDArray[np.float64]
 
@@ -93,7 +95,7 @@ class EdgeChooser(Estimator):
         return held.counts
 
     def computed(self, tally: Tally, source: Source | None = None) -> Answer:
-        """The shares that the chosen edges suggest. They form a step function, and are biased."""
+        """The share below each edge: a biased step function that jumps at the chosen edges."""
         bits, below = source or SecureSource(), self._below(tally.counts)
         chosen = sorted(
             exponential_choice(bits, self.rate, below, Fraction(share) * tally.users)
@@ -124,12 +126,12 @@ class EdgeChooser(Estimator):
         }
 
     def _below(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """F_t for each edge between two cells."""
+        """The number F_t of people below each edge."""
         people: NDArray[np.int64] = np.cumsum(counts)[:-1]
         return people
 
     def _scores(self, tally: Tally, share: Fraction) -> list[Fraction]:
-        """s_t for each edge between two cells."""
+        """The distance s_t for each edge."""
         return [abs(people - share * tally.users) for people in self._below(tally.counts).tolist()]
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:

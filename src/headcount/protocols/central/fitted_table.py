@@ -1,20 +1,20 @@
 """A table whose cells, row totals and column totals all have noise, fitted by least squares.
 
-Notation    n people, each in one cell of a table with d rows and e columns. The noise Z of a cell
-            has the rate r, and the noise Z of a row's or a column's total has the rate s. P(Z = z)
-            is (1−a)/(1+a)·a^|z| with a = e^{−rate}. The variances are σ² for a cell and ρ² for a
-            total. C is the noisy count of a cell. M and N are the means of C in its row and in its
-            column, and G is the mean of all C. R is the noisy total of a row, and H is the mean of
-            all R.
-Randomizer  None: people send their cell to the curator.
-Analyzer    The least-squares estimate, which is an analysis of variance. A cell is
-            n/(de) + α + β + (C − M − N + G), with
+Notation    There are n people, each in one cell of a table with d rows and e columns. The noise of
+            a cell has the rate r, and the noise of a row's or a column's total has the rate s.
+            Noise Z of some rate has P(Z = z) = (1−a)/(1+a)·a^|z| with a = e^{−rate}. Its variance
+            is σ² for a cell and ρ² for a total. C is the noisy count of a cell. M and N are the
+            means of C in the cell's row and in its column, and G is the mean of C over all cells.
+            R is the noisy total of the cell's row, and H is the mean of R over all rows.
+Randomizer  None. People send their cell to the curator.
+Analyzer    Fit a table to all noisy counts by least squares, as in an analysis of variance. The
+            fitted count of a cell is n/(de) + α + β + (C − M − N + G), with
             α = (e/σ²·(M − G) + e/ρ²·(R − H))/(e/σ² + e²/ρ²). β is the same expression for columns.
-Privacy     Replacing one value changes two cells, two rows and two columns by 1 each, so the
-            guarantee is pure ε = 2r + 4s. The totals get the share `margins` = 4s/ε of ε.
-Error       Unbiased, for all data. The variance of a row's total is
-            (1 − 1/d)/(1/(eσ²) + 1/ρ²). The more of ε the totals get, the larger is the error of
-            the cells.
+Privacy     Replacing one value changes two cells, two rows and two columns by 1 each. So the
+            guarantee is pure ε-differential privacy with ε = 2r + 4s. The option `margins` is the
+            share 4s/ε of ε that is spent on the totals.
+Error       Unbiased. The variance of a row's total is (1 − 1/d)/(1/(eσ²) + 1/ρ²) for all data. The
+            more of ε is spent on the totals, the larger is the error of the cells.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
@@ -64,7 +64,7 @@ class Fit:
 
     @property
     def _factors(self) -> tuple[float, float]:
-        """The weights of the means of cells in α and β. Noisy totals have 1 minus these weights."""
+        """The weights of noisy cells in α and in β. Noisy totals have 1 minus these weights."""
         cell, total = (
             GeometricError(rate).standard_error ** 2 for rate in (self.cell_rate, self.margin_rate)
         )
@@ -105,7 +105,7 @@ class Fit:
 
     @cached_property
     def _cell(self) -> KnownSum:
-        """The error of a cell. All cells are alike."""
+        """The error of a cell, which has the same law for all cells."""
         weights = np.zeros(math.prod(self.shape))
         weights[0] = 1.0
         return KnownSum(tuple(self.weighted(weights)))
@@ -165,7 +165,8 @@ class FittedCells(Estimator):
         return listed_laws(counts, tally.users, rates, MOST_BUNDLES)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return Shifts(most=1.0, least=0.0)  # the noise is the curator's
+        # The curator's noise does not depend on the messages.
+        return Shifts(most=1.0, least=0.0)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
         return self.fit.standard_error

@@ -4,8 +4,8 @@ Notation    x_i is the number that person i holds, n is the number of people, L 
             levels (see `fixed_point`; a count has L = 1), and a = e^{−ε/L}.
 Randomizer  People round their number to a level and send the level to the curator. They add no
             noise.
-Analyzer    The sum of all levels plus Z, where P(Z = z) = (1−a)/(1+a)·a^|z|. Z is sampled exactly,
-            with ε/L as a rational number.
+Analyzer    Add noise Z to the sum of all levels, where P(Z = z) = (1−a)/(1+a)·a^|z|. Z is sampled
+            exactly, with ε/L as a rational number.
 Privacy     Replacing one value changes the sum by at most L, and P(z)/P(z±L) ≤ e^ε. So the
             guarantee is pure ε-differential privacy. `accounting.geometric` computes the whole
             privacy curve.

@@ -3,9 +3,9 @@
 Notation    There are n people, each in one bucket. The noise is a multiple of 1/m, where m = 1 for
             geometric noise and m = 1024 for Laplace noise, and a = e^{−ε/(2m)}.
 Randomizer  None. People send their bucket to the curator.
-Analyzer    Each count plus Z/m, where P(Z = z) = (1−a)/(1+a)·a^|z|. Z is sampled exactly, with
-            ε/(2m) as a rational number. Then the excess of the total over n, divided by the number
-            d of buckets, is subtracted from each estimate (see `known_total`).
+Analyzer    Add Z/m to each count, where P(Z = z) = (1−a)/(1+a)·a^|z|. Z is sampled exactly, with
+            ε/(2m) as a rational number. Then subtract the excess of the total over n, divided by
+            the number d of buckets, from each estimate (see `known_total`).
 Privacy     Replacing one value changes two counts by 1 each, so the guarantee is pure
             ε-differential privacy. `accounting.buckets` computes the privacy curve of these two
             buckets.

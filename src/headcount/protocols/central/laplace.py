@@ -2,7 +2,7 @@
 
 Notation    x_i is the number that person i holds, in [low, high]. n is the number of people.
 Randomizer  Real numbers are rounded to a fine grid. People add no noise.
-Analyzer    The sum plus Laplace noise of scale (high−low)/ε, on a grid whose steps are at most
+Analyzer    Add Laplace noise of scale (high−low)/ε to the sum, on a grid whose steps are at most
             (high−low)/1024. This is two-sided geometric noise with many small steps (see
             `geometric`), sampled exactly. A Laplace variable in floating point would leak
             information through its low bits (Mironov 2012).

@@ -2,13 +2,12 @@
 
 Notation    There are n people, each in one bucket.
 Randomizer  None. People send their bucket to the curator.
-Analyzer    Each count plus Laplace noise of scale 2/ε, on a grid with steps of 1/1024 (see
-            `laplace`). Then the estimates are corrected so that they add up to n, as for geometric
-            noise (see `histogram`).
+Analyzer    Add Laplace noise of scale 2/ε to each count, on a grid with steps of 1/1024 (see
+            `laplace`). Then correct the estimates so that they add up to n, as for geometric noise
+            (see `histogram`).
 Privacy     Pure ε-differential privacy, as for geometric noise.
 Error       Unbiased. The variance is slightly larger than that of geometric noise.
-Messages    1 per person. The curator who receives it must be trusted, because the local ε is
-            infinite.
+Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
 from dataclasses import dataclass

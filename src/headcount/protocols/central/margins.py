@@ -1,14 +1,15 @@
 """Two-sided geometric noise on the totals of a table's rows and columns, or on its cells.
 
-Notation    n people, each in one cell of a table with d rows and e columns. Z is noise of rate r:
-            P(Z = z) = (1−a)/(1+a)·a^|z| with a = e^{−r}.
-Randomizer  None: people send their cell to the curator.
-Analyzer    `central.margins`: each total + Z with r = ε/4. `central.summed-cells`: each cell + Z
-            with r = ε/2, and the totals are sums of noisy cells. Z is drawn exactly, with r as a
-            rational number.
-Privacy     Totals: replacing one value changes two rows and two columns by 1 each, so the guarantee
-            is pure ε. Its privacy curve is that of four noisy counts that change by 1 each. Cells:
-            two cells change. Here, the release consists of all noisy cells.
+Notation    There are n people, each in one cell of a table with d rows and e columns. Z is noise of
+            rate r: P(Z = z) = (1−a)/(1+a)·a^|z| with a = e^{−r}.
+Randomizer  None. People send their cell to the curator.
+Analyzer    `central.margins`: add Z with r = ε/4 to each total. `central.summed-cells`: add Z with
+            r = ε/2 to each cell, and add up noisy cells to get the totals. Z is sampled exactly,
+            with r as a rational number.
+Privacy     Totals: replacing one value changes two rows and two columns by 1 each. So the guarantee
+            is pure ε-differential privacy. The privacy curve is that of four noisy counts that
+            change by 1 each. Cells: replacing one value changes two cells by 1 each, and the
+            release consists of all noisy cells.
 Error       Unbiased. Totals: the variance is 2a/(1−a)², for all data. Cells: the variance of a
             cell is multiplied by e for a row and by d for a column. So noise on cells is at least
             as good for rows if e ≤ 4cosh²(ε/8), which is near 4 unless ε is large.
@@ -62,7 +63,7 @@ class CuratedMargins(Estimator):
         return held.counts
 
     def _counts(self, tally: Tally) -> NDArray[np.int64]:
-        """The numbers that get noise."""
+        """The counts to which noise is added."""
         return tally.counts if self.cells else self.task.totals(tally.counts)
 
     def unbiased(self, tally: Tally, source: Source | None = None) -> Answer:
@@ -71,7 +72,8 @@ class CuratedMargins(Estimator):
         return (self.task.totals(noisy) if self.cells else noisy).astype(np.float64)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return Shifts(most=1.0, least=0.0)  # the noise is the curator's
+        # The curator's noise does not depend on the messages.
+        return Shifts(most=1.0, least=0.0)
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
         return listed_laws(self._counts(tally).tolist(), tally.users, self.rate, MOST_BUNDLES)

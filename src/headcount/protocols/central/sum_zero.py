@@ -1,16 +1,18 @@
 """Geometric noise that adds up to 0 in a histogram (K-norm mechanism: Hardt, Talwar 2010).
 
-Notation    n people, each in one of d buckets. Z is the noise of all buckets, x = e^−ε.
-Randomizer  None: people send their bucket to the curator.
-Analyzer    Each count + Z_b. P(z) is proportional to e^{−(ε/2)·Σ|z_b|} for all z that add up to 0.
-            So the answers add up to n. Z is drawn exactly: see `accounting.sum_zero`.
-Privacy     A person who moves to another bucket changes two counts by 1 each and keeps the total.
-            So the guarantee is pure ε. The loss is ε, 0 or −ε, and the probability of each is
-            known.
+Notation    There are n people, each in one of d buckets. Z_b is the noise of bucket b, and Z is the
+            vector of all Z_b. x = e^−ε.
+Randomizer  None. People send their bucket to the curator.
+Analyzer    Add Z_b to the count of each bucket b. P(z) is proportional to e^{−(ε/2)·Σ|z_b|} for all
+            vectors z that add up to 0. So the answers add up to n. Z is sampled exactly (see
+            `accounting.sum_zero`).
+Privacy     A person who moves to another bucket changes two counts by 1 each, and the total stays
+            the same. So the guarantee is pure ε-differential privacy. The privacy loss is ε, 0 or
+            −ε, and the probability of each of these losses is known.
 Error       Unbiased. The variance of a bucket is 2(d−1)/(d(d+1))·((1+x)·E[t] + xd)/(1−x), where t
-            is the total that `accounting.sum_zero` defines. It is below that of independent
-            noise. For two buckets, it is at most half of that. Any two buckets have the
-            correlation −1/(d−1).
+            is the total that `accounting.sum_zero` defines. This is less than the variance of
+            independent noise. For two buckets, it is at most half of that variance. The errors of
+            any two buckets have the correlation −1/(d−1).
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
@@ -47,12 +49,14 @@ from headcount.protocols.geometric_error import GeometricError
 from headcount.randomness.bucket_noise import SumZeroDraws
 from headcount.randomness.sources import SecureSource
 
-_MOST_BUCKETS = 2**16  # noise of more buckets takes long to draw, and has no smaller error
+# For more buckets, the noise takes long to draw, and its error is no smaller than that of
+# independent noise.
+_MOST_BUCKETS = 2**16
 
 
 @dataclass(frozen=True)
 class SumZeroError(FixedTotalError):
-    """The error of one bucket. All errors add up to 0."""
+    """The error of one bucket. The errors of all buckets add up to 0."""
 
     noise: SumZero
 
@@ -61,7 +65,7 @@ class SumZeroError(FixedTotalError):
         return math.sqrt(self.noise.variance)
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        if self.noise.one is None:  # margins of independent noise are wide enough
+        if self.noise.one is None:  # the margins of independent noise are wide enough
             return GeometricError(float(self.noise.epsilon) / 2).margins(confidence)
         low, high = self.noise.one.central_interval(confidence)
         return float(-low), float(high)
@@ -98,7 +102,8 @@ class SumZeroBuckets(Estimator):
         return (tally.counts + self._draws.draw(source or SecureSource())).astype(np.float64)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        return Shifts(most=1.0, least=0.0)  # the noise is the curator's
+        # The curator's noise does not depend on the messages.
+        return Shifts(most=1.0, least=0.0)
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
         if not self.noise.can_list(tally.users, MOST_BUNDLES):

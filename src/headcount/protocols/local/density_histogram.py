@@ -7,7 +7,7 @@ Randomizer  The randomizer of a frequency oracle. The default is subset selectio
             K is (nε²)^{1/(2β+2)}, rounded.
 Analyzer    Take the counts of the oracle (paper: the sums of all vectors), and apply the
             polynomials of `protocols.density_histogram` to them.
-Privacy     The privacy is pure and is that of the oracle. Paper: a person who moves to another bin
+Privacy     The privacy of the oracle, which is pure. Paper: a person who moves to another bin
             changes two numbers by one each. So the privacy loss ε' ≤ ε is twice that of one number
             (see `local.laplace-mean`).
 Error       V is near 4ne^ε/(e^ε−1)². It is smaller for few bins. Paper: V is near 8n/ε², which is

@@ -4,18 +4,18 @@ Jordan, Wainwright 2018, section 5.2.2, and their sampler for vectors in a cube)
 Notation    u ∈ [0,1] is a person's number, scaled from [low, high]. n is the number of people, and
             β is the smoothness. The basis functions are φ_j(u) = √2·cos(π(j+1)u) for odd j and
             √2·sin(πju) for even j. They have whole periods on [0,1] and are orthonormal, and
-            |φ_j| ≤ √2. The odd number k is the number of coefficients θ_j = E φ_j(u), j = 1, …, k.
+            |φ_j| ≤ √2. The coefficients are θ_j = E φ_j(u) for j = 1, …, k. Their number k is odd.
 Randomizer  Round each φ_j(u) to v_j ∈ {−√2, √2} at random, without bias. Draw z ∈ {−1,1}^k
             uniformly. Draw a sign T, which is + with probability 1 − t/2^64, near e^ε/(1+e^ε). Send
             z if ⟨z,v⟩ has the sign T, and −z otherwise. Since k is odd, ⟨z,v⟩ is never 0.
-Analyzer    θ̂_j = B·(mean of z_j), with B = √2·C_k/(1 − 2t/2^64). Here
-            C_k = 2^{k−1}/binom(k−1, (k−1)/2) = k/E|⟨z,v⟩/√2|, near √(πk/2). The density is
-            (1 + Σ θ̂_j φ_j)/(high−low).
+Analyzer    The estimate of θ_j is θ̂_j = B·(mean of z_j), with B = √2·C_k/(1 − 2t/2^64). Here
+            C_k = 2^{k−1}/binom(k−1, (k−1)/2) = k/E|⟨z,v⟩/√2|, near √(πk/2). The estimated density
+            is (1 + Σ θ̂_j φ_j)/(high−low).
 Privacy     Pure: given v, all z with ⟨z,v⟩ > 0 are equally likely, and so are all other z. The
             ratio of the two probabilities is (2^64−t)/t ≤ e^ε. This ratio is also a bound for every
             mixture over v. For k = 1 and k = 3, some numbers u attain the bound. For larger k it is
-            only a bound, because no u is always rounded to the same v. For the same reason, the
-            rest of the privacy curve is only a bound for k > 1.
+            only an upper bound, because v is random even for a given u. For the same reason, the
+            rest of the privacy curve is only an upper bound for k > 1.
 Error       The estimate is unbiased for 1 + Σ_{j≤k} θ_j φ_j. Given v, and so given u,
             E[z_i z_j] = 0 for i ≠ j, because z and −z have the same product z_i z_j. So at a place
             s the variance is (B²·Σ φ_j(s)² − (Σ φ_j(u)φ_j(s))²)/n, averaged over people. If people
@@ -174,7 +174,7 @@ class SignRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class SeriesError(DensityError):
-    """The error of the series. The noise is that of the worst data, and includes sampling."""
+    """The error of the series. The noise is stated for the worst data, and includes sampling."""
 
     def population_margins(self, confidence: float) -> tuple[Answer, Answer]:
         return self.margins(confidence)

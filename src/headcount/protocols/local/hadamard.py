@@ -1,8 +1,8 @@
-"""Hadamard response: one coefficient, one bit (Bassily, Smith 2015; Nguyên et al. 2016).
+"""Hadamard response: a coefficient and one bit (Bassily, Smith 2015; Nguyên et al. 2016).
 
 Notation    x ∈ {0, …, d−1} is a person's bucket, and n is the number of people. D = 2^m is the
             smallest power of two with D ≥ d. ⟨j, x⟩ is the parity of the number of bits that are
-            set in both j and x, so (−1)^⟨j, x⟩ are the entries of the Hadamard matrix. j is called
+            set in both j and x, so the entries of the Hadamard matrix are (−1)^⟨j, x⟩. j is called
             the coefficient.
 Randomizer  Draw j uniformly from 1, …, D − 1. Report j and the bit ⟨j, x⟩, flipped with probability
             t/2^64. t is the smallest integer with (2^64−t)/t ≤ e^ε. A report with j = 0 is refused,

@@ -25,7 +25,7 @@ Privacy     Pure: for every hash H, the report of H(x) has the privacy of k-ary 
 Error       κ is the probability that two given buckets have the same hash, and κ' is the
             probability that three given buckets have the same hash. Both are computed exactly, and
             are a little smaller than without guards. The q of `frequency_oracle` is
-            κp + (1−κ)t/2^64. Its r and s are computed from κ and κ' too. For many buckets κ is near
+            κp + (1−κ)t/2^64. Its r and s also follow from κ and κ'. For many buckets, κ is near
             1/g, and the variance per person for a rare bucket is near (e^ε+g−1)²/((g−1)(e^ε−1)²).
             By default, g is the integer near e^ε + 1 that minimizes this variance.
 Messages    1 message, which consists of l(m+1) bits for the hash and of one of g values.
@@ -279,7 +279,7 @@ class HashingEstimator(SupportEstimator):
         return supported
 
     def _transformed(self, payload: NDArray[Any]) -> NDArray[np.int64]:
-        """The number of reports that support each bucket, found by a transform of signs."""
+        """The number of reports that support each bucket, found by a Walsh transform."""
         size, bits = 1 << self.hashes.log_size, self.hashes.bits
         signs = np.zeros(size, dtype=np.int64)
         coefficients = self._coefficients
@@ -315,13 +315,13 @@ def _column(
 
 
 def _sums(words: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Every u, with the sum uM of the rows that u selects, including the bit of b."""
+    """Every u, and for each report the sum uM of the rows that u selects, with their bits of b."""
     rows = words.astype(np.int64).T
     total = np.zeros(len(words), dtype=np.int64)
     yield 0, total
     which = 0
     for step in range(1, 1 << len(rows)):
-        # Consecutive u differ in one row.
+        # Consecutive u differ in one bit, so only one row is added or removed.
         row = (step & -step).bit_length() - 1
         which ^= 1 << row
         total ^= rows[row]

@@ -6,21 +6,21 @@ Notation    The levels are 0, …, L (see `fixed_point`). n is the number of peo
             (1−q)/q ≤ e^ε.
 Randomizer  With probability α, send the output of `local.piecewise-mean` for the person's level j.
             Otherwise send one bit, which is 1 with probability j/L and is then flipped with
-            probability q. The message shows which of the two responses it is.
+            probability q. The message shows which kind of response it is.
 Analyzer    The estimate S of the sum of all levels is the piecewise estimate from the outputs, plus
             L·(Σy − qN)/(1−2q) from the N bits y.
-Privacy     Pure. Each of the two responses has a largest ratio of probabilities, which is at most
-            e^ε. The ratio of the protocol is the larger of these two, because the choice between
-            the responses does not depend on the value.
+Privacy     Pure. For each kind of response, the largest ratio of a message's probabilities for two
+            values is at most e^ε. The largest ratio of the protocol is the larger of these two,
+            because the choice between the responses does not depend on the value.
 Error       The variance for level j is
             α·(piecewise variance) + (1−α)·L²·(q(1−q)/(1−2q)² + (j/L)(1−j/L)). The piecewise
             variance is larger at the ends of the range than in the middle, by L²/4·β/(1−β). The
             variance of one bit is larger in the middle than at the ends, by L²/4. For α = 1−β the
-            two differences cancel, and the variance is the same for all levels. If it is not
-            smaller than the largest variance of one bit, α = 0. Paper: the windows have the paper's
-            size, for which 1−β is near 1−e^{−ε/2}, and α = 0 up to ε = 0.61. On [−1, 1] with ε = 1,
-            the variance is 4.29 with the paper's window, 4.27 with the best window, and 4.68 with
-            one bit.
+            two differences cancel, and the variance is the same for all levels. If this variance is
+            not smaller than the largest variance of one bit, α = 0. Paper: the windows have the
+            paper's size, for which 1−β is near 1−e^{−ε/2}, and α = 0 up to ε = 0.61. On [−1, 1]
+            with ε = 1, the variance is 4.29 with the paper's window, 4.27 with the best window, and
+            4.68 with one bit.
 Messages    1 message: the bit 0 or 1, or an output plus 2.
 """
 
@@ -192,7 +192,7 @@ class HybridEstimator(ResponseEstimator):
 
     @property
     def width(self) -> float:
-        # The ranges of both estimates are centered at L/2.
+        # The ranges of both estimates are centered at L/2, so the wider range contains the other.
         of_bits = self.grid.levels / self.mixture.bit.slope
         return max(of_bits, self.mixture.windows.width) if self.mixture.windows else of_bits
 

@@ -67,7 +67,7 @@ from headcount.randomness.totals import geometric_sum
 
 _FINENESS = 16  # the default number of levels for each unit of ε
 _REACH = 45  # C divided by L/ε
-_MOST_EPSILON = 30.0  # a larger ε gets the noise for this ε, as probabilities have 128 bits
+_MOST_EPSILON = 30.0  # a larger ε gets the noise of this ε, as probabilities have only 128 bits
 _LONGEST = 2**18  # the longest table of noise; it limits the size of messages too
 _FEW = 1000  # with more people, the law of the noise is treated as normal
 
@@ -271,7 +271,7 @@ class LaplaceMean(Protocol):
     def curve(self) -> SymmetricCurve:
         # Limiting messages to the range does not change the privacy losses, which are constant
         # beyond the ends of the range. `variation` bounds the total variation by which rounding
-        # changes the law. δ(ε') is 0.
+        # changes the law. At the local ε, δ is 0.
         variation = 2 * len(self.noise.weights) / FINE
         levels, rate = self.grid.levels, self.noise.rate
         return SymmetricCurve(

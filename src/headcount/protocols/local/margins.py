@@ -1,31 +1,33 @@
-"""The totals of a table's rows and columns in local trust: each person answers about one side, or
-cells are added up.
+"""The totals of a table's rows and columns in local trust: each person answers about rows or about
+columns, or each person answers about cells, which are then added up.
 
-Responses are those of Warner 1965 and Kairouz, Bonawitz, Ramage 2016. Sets are those of Ye, Barg
-2018.
+The response about cells is that of Warner 1965 and Kairouz, Bonawitz, Ramage 2016. The sets of rows
+or columns are those of Ye, Barg 2018.
 
-Notation    n people, each in one cell of a table with d rows and e columns. c is the number of
-            people in a row or column, and k is the number of rows or of columns. p is the
-            probability that a report supports the bucket of its owner, and q is the probability
-            that it supports a given other bucket (see `frequency_oracle`).
+Notation    There are n people, each in one cell of a table with d rows and e columns. k is the
+            number of rows, or of columns. p is the probability that a report supports the bucket of
+            its owner, and q is the probability that it supports a given other bucket (see
+            `frequency_oracle`).
 Randomizer  `local.margins`: draw rows or columns by a fair coin. Send the coin, and a set of rows,
             or of columns, as in `local.subset`. Devices draw the coin, so nobody has to assign the
             question. The coin does not depend on the value. `local.summed-cells`: send one
             cell, as in `local.k-ary`.
 Analyzer    `local.margins`: if m people answer about rows, and N of their reports support a row,
-            its total is n/k + 2((N − mq)/(p − q) − m/k). `local.summed-cells`: the sum of the
+            the total of this row is estimated by n/k + 2((N − mq)/(p − q) − m/k). Columns are
+            treated in the same way. `local.summed-cells`: the estimate of a total is the sum of the
             estimated cells.
 Privacy     Pure: each report is ε'-private with ε' ≤ ε. The coin is public. People who answer about
             the other side hide nobody, so no amplification by sampling is claimed.
-Error       Unbiased. `local.margins`: people are independent. A person has the variance
-            2p(1−p)/(p−q)² + (1 − 1/k)² for their own row, and 2q(1−q)/(p−q)² + 1/k² for others. The
-            last terms come from the coins, since only about half of the crowd answers about rows.
-            Intervals are those of `sampled_groups`. `local.summed-cells`: a report names a cell of
-            its owner's row with probability p + (e−1)q, and a cell of another row with probability
-            eq. So the error is that of an oracle with these probabilities. This error is smaller
-            than that of `local.margins` if ε is above about 3, or above 1.3 for 2 rows and 2
-            columns. With an oracle that sends a bit for each cell, the variance of a total would be
-            e times that of a cell.
+Error       Unbiased. `local.margins`: people are independent. A person adds the variance
+            2p(1−p)/(p−q)² + (1 − 1/k)² to the total of their own row, and 2q(1−q)/(p−q)² + 1/k² to
+            the total of each other row. The terms (1 − 1/k)² and 1/k² come from the coins, since
+            only about half of the crowd answers about rows. Intervals are those of
+            `sampled_groups`. `local.summed-cells`: a report names a cell of its owner's row with
+            probability p + (e−1)q, and a cell of a given other row with probability eq. So the
+            error is that of an oracle with these probabilities. This error is smaller than that of
+            `local.margins` if ε is above about 3, or above 1.3 for 2 rows and 2 columns. With an
+            oracle that sends a bit for each cell, the variance of a row's total would be e times
+            that of a cell.
 Messages    1 message.
 """
 
@@ -125,7 +127,7 @@ class OneSideRandomizer(Randomizer):
 
 @dataclass(frozen=True, eq=False)
 class SidesError:
-    """The errors of the totals of rows and of columns, one after the other."""
+    """The errors of the totals of all rows, and then of all columns."""
 
     sides: tuple[ErrorLaw, ErrorLaw]
 
@@ -140,7 +142,7 @@ class SidesError:
 
 @dataclass(frozen=True, eq=False)
 class AskedError:
-    """The error of estimated totals of one side, about which about half of the people answer."""
+    """The error of the totals of one side. About half of the people answer about this side."""
 
     users: int
     support: Support
@@ -149,12 +151,12 @@ class AskedError:
 
     @property
     def _variances(self) -> tuple[float, float]:
-        """The variance that a person adds to the total of their own bucket, and to another."""
+        """The variances that a person adds to the total of their own bucket and of another."""
         own, other = (2 * v / float(self.support.slope) ** 2 for v in self.support.variances)
         return own + (1 - self.share) ** 2, other + self.share**2
 
     def _mean_variances(self, totals: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The mean variance of a person if these are the true totals."""
+        """The variance of a person, averaged over people, if these are the true totals."""
         own, other = self._variances
         return other + np.clip(totals / self.users, 0, 1) * (own - other)
 
@@ -164,7 +166,7 @@ class AskedError:
 
     @property
     def _width(self) -> float:
-        """The most by which a person's part can differ from its mean."""
+        """The most by which one person's part of an estimated total can differ from its mean."""
         slope, q = float(self.support.slope), float(self.support.other)
         ends = (2 * (1 - q) / slope - self.share, -2 * q / slope - self.share)
         return max(abs(end - held) for end in ends for held in (0, 1))
@@ -246,7 +248,7 @@ class OneSideEstimator(TotalsEstimator):
         return all(side.simulates_exactly for side in self.sides)
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        asked = np.zeros(self.task.domain, dtype=np.int64)  # about rows
+        asked = np.zeros(self.task.domain, dtype=np.int64)  # people who answer about rows
         for number, alike in groups(held.counts):
             asked[alike] = binomial(source, number, Fraction(1, 2), len(alike))
         found = []
@@ -270,7 +272,7 @@ class OneSideEstimator(TotalsEstimator):
     def _totals(
         self, side: SubsetEstimator, supports: NDArray[np.int64], asked: int, users: int
     ) -> NDArray[np.float64]:
-        """n/k + 2((N − mq)/(p − q) − m/k)"""
+        """The estimated totals n/k + 2((N − mq)/(p − q) − m/k)."""
         among, support = side.task.domain, side.support
         answered = (supports - float(asked * support.other)) / float(support.slope)
         return np.asarray(users / among + 2 * (answered - asked / among), dtype=np.float64)
@@ -327,7 +329,7 @@ class SummedCellsEstimator(TotalsEstimator):
 
     @property
     def _across(self) -> tuple[int, int]:
-        """The number of cells of a row, and of a column."""
+        """The number of cells in a row, and in a column."""
         rows, columns = self.task.shape
         return columns, rows
 

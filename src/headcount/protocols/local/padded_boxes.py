@@ -17,8 +17,8 @@ Privacy     Pure: a set with i > 0 is at most e^ε times as likely as one with i
             i > 0 for one of them, and i = 0 for the other.
 Error       Unbiased. The variance is (cp(1−p) + (n−c)q(1−q))/(p−q)². w minimizes the larger of the
             variances for c = 0 and for c = n. Intervals are computed from the exact law of N. If
-            one of k values were drawn and reported with a histogram protocol, the variance would be
-            k² times that of the histogram, and thus many times as large.
+            people instead drew one of their k values and reported it with a histogram protocol, the
+            variance would be k² times that of the histogram protocol, and thus much larger.
 Messages    1 message of d bits.
 """
 
@@ -65,7 +65,7 @@ _PEOPLE = 1 << 16  # the number of people whose reports are made at a time
 
 @dataclass(frozen=True)
 class SetLaw:
-    """The law of reports."""
+    """The law of reports, which are sets of w values."""
 
     boxes: int  # m
     ticks: int  # k
@@ -108,8 +108,8 @@ def set_law(boxes: int, ticks: int, size: int, epsilon: float) -> SetLaw:
 def best_law(boxes: int, ticks: int, epsilon: float) -> SetLaw:
     """The law with the smallest error for the worst data.
 
-    For a tiny ε, large sets may not tell boxes apart, since probabilities are rounded. Sets of one
-    value always do.
+    For a tiny ε, rounded probabilities may lead to p ≤ q for large sets. Such sets are left out.
+    For sets of one value, p > q always holds.
     """
     laws = [set_law(boxes, ticks, size, epsilon) for size in range(1, boxes + 1)]
     telling = [law for law in laws if law.support.slope > 0]
@@ -193,7 +193,7 @@ class SetRandomizer(Randomizer):
 
 
 def _chosen(sizes: NDArray[np.int64], among: int, source: Source) -> NDArray[np.bool_]:
-    """For each number, a uniform set of this many of `among` elements, as a row of bits."""
+    """For each of `sizes`, a uniform set of this size out of `among` elements, as a row of bits."""
     rows, left = np.empty((len(sizes), among), dtype=np.bool_), sizes.copy()
     for place in range(among):
         rows[:, place] = uniform(source, len(sizes), among - place, np.uint8) < left
@@ -346,8 +346,8 @@ class PaddedBoxes(Protocol):
 
     @cached_property
     def curve(self) -> PairCurve:
-        """The curve of two people without a common value. Reports are grouped by how many values
-        of each person they have.
+        """The privacy curve for two sets x without a common value. Reports are grouped by how many
+        values of each set they contain.
         """
         law, groups = self.reports, []
         for one, two in np.ndindex(len(law.weights), len(law.weights)):

@@ -1,12 +1,12 @@
 """The piecewise mechanism for numbers (Wang, Xiao, Yang, Zhao, Hui, Shin, Shin, Yu 2019).
 
 Notation    The levels are 0, …, L (see `fixed_point`). n is the number of people. A window has
-            W ≤ L outputs, and there are T = L + W outputs in all. β = b/2^64 is the probability of
-            an output that does not depend on the level.
+            W ≤ L outputs, and there are T = L + W possible outputs. β = b/2^64 is the probability
+            of an output that does not depend on the level.
 Randomizer  For level j, send a uniform output of the window j, …, j + W − 1, or with probability β
             a uniform output among all T outputs. The paper describes the same law: an output is in
             the window with probability 1 − β + βW/T. b is the smallest integer for which the ε'
-            below is at most ε.
+            under Privacy is at most ε.
 Analyzer    The mean of an output is (1−β)j + (W−1)/2 + βL/2. So the estimate of the sum of all
             levels is S = (sum of outputs − n((W−1)/2 + βL/2))/(1 − β).
 Privacy     Pure: each report is ε'-private with ε' = ln(1 + (1−β)T/(βW)) ≤ ε. Here 1 + (1−β)T/(βW)
@@ -15,8 +15,8 @@ Error       The variance for level j is
             ((1−β)(W²−1) + β(T²−1))/(12(1−β)²) + (j−L/2)²·β/(1−β). It is largest for j = 0 and
             j = L, and W minimizes it there. Paper: W = L·e^{−ε/2}. On [−1, 1] with many levels, the
             paper's variance for a number x is x²/(e^{ε/2}−1) + (e^{ε/2}+3)/(3(e^{ε/2}−1)²). For
-            ε = 1 the largest variance is 5.07 (paper: 5.22; one bit: 4.68). For ε = 8 it is a third
-            of the paper's.
+            ε = 1, the largest variance is 5.07 (paper: 5.22; one bit: 4.68). For ε = 8, it is a
+            third of the paper's.
 Messages    1 message, which is one of T outputs.
 """
 

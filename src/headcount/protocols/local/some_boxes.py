@@ -1,25 +1,25 @@
-"""Boxes in local trust: everybody answers about some of the boxes, as one response.
+"""Boxes in local trust: each person sends one randomized response about some of the boxes.
 
 Responses are those of Warner 1965 and of Kairouz, Bonawitz, Ramage 2016.
 
-Notation    m boxes; each person answers about s of them. There are D = 2^s combinations of ticks of
-            s boxes. q is the probability of each false combination. Q = qD/2 is the probability
-            that a reported tick is false, and g = 1 − 2Q. n is the number of people.
+Notation    There are m boxes, and n people. Each person answers about s boxes. There are D = 2^s
+            combinations of ticks in s boxes. q is the probability of each false combination, and
+            Q = qD/2 is the probability that the answer about one box is false. Let g = 1 − 2Q.
 Randomizer  Draw a uniform box j. The person answers about the s boxes j, j+1, … (after the last
-            box comes the first one). Report j and a combination of s ticks: each false combination
-            with probability q, and otherwise the true one. Devices draw the box, so nobody has to
-            assign it. The box does not depend on the value.
+            box comes the first one). Report j and a combination of ticks in these boxes. Report
+            each false combination with probability q, and otherwise the true one. Devices draw the
+            box, so nobody has to assign it. The box does not depend on the value.
 Analyzer    If y reports have a tick for a box, and z reports have none, the number of people who
             ticked it is estimated by n/2 + (m/s)·(y − z)/(2g).
-Privacy     Pure: the probabilities of a combination have a ratio of at most
+Privacy     Pure: the probabilities of a report for two values have a ratio of at most
             (1 − (D−1)q)/q ≤ e^ε. The box j is public. So nobody is hidden by people who answer
             about other boxes, and no amplification by sampling is claimed.
-Error       Unbiased. The variance is n·((m/s)/(4g²) − ¼) for all data. It includes the error from
-            the random choice of boxes, since not everybody in the crowd answers about each box.
-            Without the option `boxes_each`, s minimizes this variance, and s = 1 for a small ε.
-            Intervals treat the error as normal if 50 people or more answer about each box. In
-            smaller crowds, they use Bernstein's inequality.
-Messages    1 message of a box and s bits.
+Error       Unbiased. The variance is n·((m/s)/(4g²) − ¼) for all data. It includes the variance
+            from the random choice of boxes, since not everybody answers about each box. Without the
+            option `boxes_each`, s minimizes this variance, and s = 1 for a small ε. Intervals treat
+            the error as normal if 50 people or more answer about each box. In smaller crowds, they
+            use Bernstein's inequality.
+Messages    1 message, with a box and s bits.
 """
 
 import math
@@ -63,7 +63,10 @@ _MANY = 50  # with this many people per box or more, the error is treated as nor
 
 
 def blocks(codes: NDArray[Any], firsts: NDArray[Any], boxes: int, each: int) -> NDArray[np.int64]:
-    """Each person's combination of ticks of `each` boxes, from the person's box in `firsts` on."""
+    """Each person's ticks in `each` consecutive boxes, as the bits of a number.
+
+    `firsts` has the first of these boxes for each person.
+    """
     numbers = codes.astype(np.uint64)
     found = np.zeros(len(numbers), dtype=np.int64)
     for place in range(each):
@@ -77,12 +80,12 @@ def blocks(codes: NDArray[Any], firsts: NDArray[Any], boxes: int, each: int) -> 
 
 @dataclass(frozen=True)
 class BlockRandomizer(Randomizer):
-    """Sends a uniform box, and a response about the boxes from this one on."""
+    """Sends a uniform box, and a response about this box and the boxes after it."""
 
     boxes: int
     each: int
     weight: int  # q·2^64
-    first: int | None = None  # the first box, if a device has drawn it before
+    first: int | None = None  # the first box, if a device has already drawn it
 
     fixed_messages = 1
 
@@ -192,7 +195,7 @@ class BlockEstimator(Estimator):
         return self._from_reports(np.bincount(numbers, minlength=size))
 
     def _from_reports(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """The tally, if reports[j·2^s + ticks] reports have the box j and these ticks."""
+        """The tally, where reports[j·2^s + ticks] is the number of reports of box j and `ticks`."""
         table = reports.reshape(self._boxes, -1)
         combinations = np.arange(table.shape[1])
         counts = np.zeros((2, self._boxes), dtype=np.int64)

@@ -1,35 +1,37 @@
 """A tree of counts in local trust: everybody answers about one level.
 
-Such trees in local trust were proposed by Cormode, Kulkarni, Srivastava 2019, and the probabilities
-of the bits by Wang, Blocki, Li, Jha 2017.
+Cormode, Kulkarni, Srivastava 2019 proposed trees in local trust. The probabilities of the bits are
+those of Wang, Blocki, Li, Jha 2017.
 
-Notation    n people, each in one of N cells. The tree has h levels (see `protocols.tree`). Level l
-            has N_l nodes. p is the probability of a 1 at a person's own node, and q that of a 1
-            elsewhere.
-Randomizer  Draw a uniform level l, and send it with N_l independent bits, one for each node of the
-            level: p = ½ and q near 1/(1+e^ε), as in `local.unary-optimized`. Devices draw the
+Notation    There are n people, each in one of N cells. The tree has h levels (see
+            `protocols.tree`). Level l has N_l nodes. p is the probability of a 1 for the node that
+            contains a person, and q is the probability of a 1 for each other node.
+Randomizer  Draw a uniform level l. Send l, and an independent bit for each of the N_l nodes of this
+            level, with p = ½ and q near 1/(1+e^ε), as in `local.unary-optimized`. Devices draw the
             level, so nobody has to assign it. The level does not depend on the value. The number of
-            people who answer about a level is random, and the stated error includes this.
+            people who answer about a level is random, and the stated error includes the resulting
+            variance.
 Analyzer    If n_l people answer about level l, and y of them send a 1 for a node, the count of the
-            node is h(y − n_l·q)/(p − q). A tree is fitted to these counts by least squares. The
-            number of people below an edge is the sum of the fitted cells below it.
-Privacy     Pure: two cells differ in two bits of a report, whatever the level, so
+            node is estimated by h(y − n_l·q)/(p − q). A tree is fitted to these counts by least
+            squares. The number of people below an edge is the sum of the fitted cells below it.
+Privacy     Pure: on every level, at most two bits of a report have different laws for two cells. So
             ε' = ln(p(1−q)/(q(1−p))) ≤ ε. The level is public. People who answer about other levels
-            hide nobody, so no amplification by sampling is claimed. Answering about all levels with
-            ε/h each would have about h times the variance.
-Error       Unbiased. Let b_v be the coefficient of node v in the number of people below edge t, and
-            b_l(x) that of the node of cell x on level l. People are independent, and a person in
-            cell x has the variance
+            hide nobody, so no amplification by sampling is claimed. If people answered about all
+            levels with ε/h each, the variance would be about h times as large.
+Error       Unbiased. Let b_v be the coefficient of node v in the number of people below edge t. Let
+            b_l(x) be the coefficient of the node of level l that contains cell x. People are
+            independent, and a person in cell x has the variance
 
                 h·Σ_l (σ²·Σ_v b_v² + (κ+1)·b_l(x)²) − (1[x < t] − t/N)²,
 
-            with σ² = q(1−q)/(p−q)² and κ = (1−p−q)/(p−q). The last two terms come from the random
-            levels, and from a person's own bit. They do not include the error of sampling the crowd
-            from a population. The error is largest if the whole crowd is in one cell. Intervals are
-            those of `sampled_groups`, and treat the error as nearly normal unless the crowd is
-            small. The width of a band comes from simulated crowds. Without the option `fanouts`,
-            the shape of the tree minimizes the mean squared error of the share below an edge if
-            people are spread evenly. It has fewer levels if ε is large.
+            with σ² = q(1−q)/(p−q)² and κ = (1−p−q)/(p−q). The terms after σ²·Σ_v b_v² come from the
+            random levels, and from a person's own bit. The variance does not include the error of
+            sampling the crowd from a population. The error is largest if the whole crowd is in one
+            cell. Intervals are those of `sampled_groups`, and treat the error as nearly normal
+            unless the crowd is small. The width of a band comes from simulated crowds. Without the
+            option `fanouts`, the shape of the tree minimizes the mean squared error of the share
+            below an edge, for people who are spread evenly over the cells. This shape has fewer
+            levels if ε is large.
 Messages    1 message, with the level and N bits.
 """
 
@@ -77,7 +79,8 @@ _AT_ONCE = 100_000  # about the number of nodes that are simulated at once
 class LevelRandomizer(Randomizer):
     """Sends a uniform level, and a bit for each of its nodes.
 
-    All messages have the bits of the largest level. Bits that a level does not need are 0.
+    All messages have as many bits as the largest level needs. Bits that a level does not need are
+    0.
     """
 
     tree: Tree
@@ -137,7 +140,7 @@ class LevelRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class Design:
-    """The variance that each person adds to the number of people below an edge."""
+    """The variance that each person adds to the estimated number of people below an edge."""
 
     fit: TreeFit  # with noise of variance 1 on all levels
     support: Support
@@ -153,7 +156,7 @@ class Design:
 
     @cached_property
     def _variances(self) -> tuple[float, float]:
-        """h·σ² and h(κ + 1)"""
+        """The numbers h·σ² and h(κ + 1)."""
         own, other = self.support.variances
         v, kappa = other / self._slope**2, (own - other) / self._slope**2
         return self._levels * v, self._levels * (kappa + 1)
@@ -166,9 +169,10 @@ class Design:
     def variances(
         self, below: NDArray[np.float64], edges: NDArray[np.int64] | None = None
     ) -> NDArray[np.float64]:
-        """The mean variance of a person for some edges, or for all edges between two cells.
+        """The variance of a person, averaged over people, for each of `edges`.
 
-        `below` is the share of people below each edge between two cells.
+        `below` is the share of people below each edge between two cells. If `edges` is None, all
+        these edges are used.
         """
         edges = self.edges if edges is None else edges
         every = np.concatenate([[0.0], below, np.ones(self.fit.tree.cells - self.cells + 1)])
@@ -179,7 +183,7 @@ class Design:
         return found
 
     def even_variance(self, edges: NDArray[np.int64]) -> float:
-        """The mean variance over these edges if people are spread evenly over the cells."""
+        """The variance, averaged over these edges, if people are spread evenly over the cells."""
         return float(self.variances(self.edges / self.cells, edges).mean())
 
     @cached_property
@@ -204,7 +208,7 @@ class Design:
     def of_query(
         self, weights: NDArray[np.float64], below: NDArray[np.float64]
     ) -> tuple[float, float, float]:
-        """The mean variance, the largest variance and the reach for any linear query."""
+        """The mean variance of a person, the largest variance and the reach, for a linear query."""
         tree, b = self.fit.tree, self.fit.coefficients(weights)
         own = b[tree.paths(np.arange(self.cells))]
         variances = self._variances[0] * float(b @ b) + self._variances[1] * (own**2).sum(axis=1)
@@ -216,9 +220,10 @@ class Design:
     def simulated(
         self, people: NDArray[np.int64], number: int, generator: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Pseudorandom errors of the number of people below each edge, as many rows as `number`.
+        """Pseudorandom errors of the number of people below each edge, for `number` simulated runs.
 
-        They are never used in a release.
+        Each run is a row. `people` is the number of people in each cell. The errors are never used
+        in a release.
         """
         tree, h, q = self.fit.tree, self._levels, float(self.support.other)
         left = np.broadcast_to(people, (number, tree.cells))
@@ -239,7 +244,7 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class LocalTreeError:
-    """The error of the shares below all edges. The shares of the `users` people are `below`."""
+    """The error of the shares below all edges, for `users` people whose shares are `below`."""
 
     design: Design
     users: int
@@ -293,9 +298,10 @@ class LocalTreeError:
         )
 
     def band_margins(self, confidence: float) -> EdgeMargins:
-        """Margins from simulated errors of a crowd like the estimated one (see `tree_error`). A
-        small crowd may differ too much from its estimate. Then the probability of an error is
-        divided among all edges.
+        """Margins from simulated errors of a crowd like the estimated one (see `tree_error`).
+
+        A small crowd may differ too much from its estimate. In this case, each edge gets its own
+        margin, and the allowed probability of an error is divided equally among all edges.
         """
         tree, users = self.design.fit.tree, self.users
         if not nearly_normal(users, tree.levels):
@@ -372,7 +378,7 @@ class LocalTreeEstimator(FittedTree):
         return levels * (ones - expected) / float(support.slope)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # A message may set all bits of a level that shift the answer up, or all that shift it down.
+        # A message may set all bits of a level that raise the answer, or all that lower it.
         # One more person also adds 1 to the known total, which is divided evenly among all cells.
         reach = self.design.reach
         person = self.design.edges / self.tree.cells

@@ -12,8 +12,8 @@ Privacy     Pure: for two different values of x, only two bits have different la
             ε' = ln(p(1−q)/(q(1−p))) ≤ ε.
 Error       Symmetric: the variance per person is e^{ε/2}/(e^{ε/2}−1)² for all data. Optimized: for
             a rare bucket, the variance per person is 4e^ε/(e^ε−1)², which is smaller. For a bucket
-            that holds all people, the variance is larger by 1 than for a rare bucket. The errors
-            of different buckets are independent.
+            that holds everybody, it is larger than this by 1. In both cases, the errors of
+            different buckets are independent.
 Messages    1 message of d bits.
 """
 
@@ -96,7 +96,7 @@ class UnaryEstimator(SupportEstimator):
 
 @dataclass(frozen=True)
 class Unary(FrequencyOracle):
-    """Unary encoding. A subclass says how p and q are calibrated."""
+    """Unary encoding. A subclass calibrates p and q."""
 
     @property
     @abstractmethod

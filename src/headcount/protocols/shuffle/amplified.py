@@ -46,7 +46,7 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.registry import is_outside, own_names, protocol_class, protocol_names
 
 _ENDS = (1e-3, MOST_EPSILON)  # the smallest and the largest ε0 for which laws are computed
-_FEW = 64  # the whole law is used with at most this many values and at most this many messages
+_FEW = 64  # the blanket of the full law is used up to this many values and this many messages
 
 
 @lru_cache(maxsize=256)
@@ -66,10 +66,11 @@ def _bound(kind: type[Protocol], task: Task, honest: int) -> Amplification:
 
 
 def _rows(kind: type[Protocol], task: Task, local_epsilon: float) -> list[list[Any]] | None:
-    """The law of the randomizer, with one row per value; None if it has too many messages.
+    """The law of the randomizer, with one row per value; None if the law is not known in full or
+    has too many messages.
 
-    If the local protocol is infeasible for this ε0, the rows are those of people who all send the
-    same message.
+    If the local protocol is infeasible for this ε0, the rows are those of a randomizer that always
+    sends the same message.
     """
     try:
         local = kind(task, Budget(local_epsilon), Crowd(1))
@@ -88,7 +89,9 @@ def _rows(kind: type[Protocol], task: Task, local_epsilon: float) -> list[list[A
 def _calibrate(
     amplification: Amplification, budget: Budget, calibration: Calibration
 ) -> float | None:
-    """The largest ε0 within the budget, which is at least ε; None if the closed form gives none."""
+    """The largest ε0 that the budget allows. It is at least ε. None if the paper's closed form
+    allows no such ε0.
+    """
     if calibration == "exact":
         return min(amplification.local_epsilon(budget.epsilon, budget.delta), MOST_EPSILON)
     if not budget.delta:
@@ -123,7 +126,7 @@ class Amplified(Protocol):
 
     @property
     def amplification(self) -> Amplification:
-        """The bound for this crowd. It computes ε, δ or ε0 from the other two."""
+        """The bound for this crowd. Given two of ε, δ and ε0, it computes the third."""
         return _bound(self._kind, self.task, self.crowd.honest)
 
     @cached_property
@@ -150,10 +153,11 @@ class Amplified(Protocol):
         return kind(self.task, Budget(local_epsilon), self.crowd)
 
     def _from_outside(self, local_epsilon: float) -> Protocol:
-        """The local protocol, if its code is not Headcount's own. The bounds require pure privacy.
+        """The local protocol, if it is not one of Headcount's own. Its guarantee is checked, since
+        the bounds require pure privacy.
 
-        The ε that the local protocol guarantees may be smaller than ε0. If its randomizer is the
-        same for both, the protocol is built for the smaller ε.
+        The ε that the local protocol guarantees may be smaller than ε0. If the randomizer is the
+        same for this smaller ε, the protocol is built for it.
         """
         name, honest = self._kind.name, self.crowd.honest
         try:

@@ -1,7 +1,7 @@
 """The correlated-noise count (Ghazi, Kumar, Manurangsi, Pagh 2020).
 
 Notation    x ∈ {0,1} is a person's value. n is the number of people; h of them are honest.
-            ε₊ = −ln b is the rate of the noise messages +1, and ε₋ = −ln a is that of the noise
+            ε₊ = −ln b is the rate of the noise messages +1, and ε₋ = −ln a is the rate of the noise
             messages −1. The noise also has NB(r, p) pairs of +1 and −1, which are called the flood
             (see `correlated_noise`). HS is the hockey-stick divergence.
 Randomizer  Send x messages +1. Also send noise messages +1 and −1, which mostly cancel (see
@@ -18,8 +18,8 @@ Error       The variance is (n/h)(b/(1−b)² + a/(1−a)²). If ε₊ = ε₋ a
             error is two-sided geometric noise.
 Bundles     A bundle holds all messages of one person, each in its own slot. With `max_slots=K`,
             nobody ever has more than K messages. With `minimize="slots"`, K is the smallest number
-            that reaches the wanted error. The noise of these options is described in
-            `capped_noise`.
+            of slots that allows the wanted error. `capped_noise` describes the noise of these
+            options.
 Messages    x + (b/(1−b) + a/(1−a) + 2rp/(1−p))/h messages of 1 bit on average. Whoever sees one
             person's messages can tell x, so the local ε is infinite. The options of
             `correlated_protocol` trade messages for error.
@@ -64,7 +64,7 @@ from headcount.protocols.correlated_noise import CorrelatedNoise, cheapest_flood
 from headcount.protocols.correlated_protocol import WISHES, CorrelatedProtocol, NoiseFamily
 
 _ROOM = 2.0**-24  # a margin above the relative rounding error of all laws
-_PEOPLE = 1 << 15  # messages are made for this many people at a time, so that caches hold them
+_PEOPLE = 1 << 15  # messages are made for this many people at a time, so that they fit into caches
 _SIGNS = np.tile(np.array([1, -1], dtype=np.int8), _PEOPLE)
 
 
@@ -146,7 +146,7 @@ class CappedCountRandomizer(Randomizer):
 
 
 def _bundles(shares: Mapping[tuple[int, int], Fraction], value: int) -> BundleLaw:
-    """The law of a bundle, from the law of the numbers of +1 and −1 of its noise."""
+    """The law of a bundle. `shares` is the law of the numbers of +1 and −1 in its noise."""
     out: dict[Any, Fraction] = {}
     for (plus, minus), chance in shares.items():
         out[bundle_of([(-1, minus), (1, plus + value)])] = chance
@@ -179,7 +179,7 @@ class SignedCounts(Estimator):
         return float(int(tally.counts[0] - tally.counts[1]) - tally.users * self.noise.mean)
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # The analyzer subtracts the mean of one person's noise for every person.
+        # For every person, the analyzer subtracts the mean of one person's noise.
         return Shifts(most=1.0, least=-1.0, person=-float(self.noise.mean))
 
     def standard_error(self, users: int, held: Holding | None) -> float:
@@ -200,9 +200,9 @@ class SignedCounts(Estimator):
 def _calibrate(
     crowd: Crowd, budget: Budget, epsilon1: float, cells: int, calibration: Calibration
 ) -> CorrelatedNoise | None:
-    """Noise of this ε1 whose exact δ is within the budget; None if there is none."""
+    """Noise with this ε1 whose exact δ is within the budget; None if there is none."""
     a, most = math.exp(-epsilon1), budget.delta * (1 - RESERVED)
-    # A person who moves between cells changes two of them.
+    # If there are several cells, a person who moves changes two of them.
     touched = min(cells, 2)
     spare = budget.epsilon - touched * epsilon1
     if not (0 < a < 1 and spare > 0 and budget.delta):
@@ -227,8 +227,8 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
 
-    # If given, nobody has more messages than this. The error is then the smallest that the search
-    # for such noise finds.
+    # If given, nobody has more messages than this. Then the protocol uses the noise with the
+    # smallest error that its search finds.
     max_slots: int | None = None
     # The quantity that is minimized for the wanted error: a person's expected number of messages,
     # or the largest number of messages that a person can have. The largest number is the number of
@@ -290,7 +290,7 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
 
     @cached_property
     def capped_noise(self) -> CappedShares:
-        """The noise that the options ask for, with which nobody has more than K messages."""
+        """The noise for these options, with which nobody has more than K messages."""
         self.check_delta()
         if self.calibration == "paper":
             raise Infeasible(
@@ -304,7 +304,7 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
 
     @property
     def shares(self) -> CorrelatedNoise | CappedShares:
-        """The noise that the options ask for, capped or not."""
+        """The noise for these options, capped or not."""
         return self.capped_noise if self.capped else self.noise
 
     @cached_property

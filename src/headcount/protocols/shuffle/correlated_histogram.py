@@ -12,11 +12,11 @@ Privacy     A person who moves to another bucket changes two buckets, whose nois
             (ε/2, δ/2) each.
 Error       If everyone is honest, each bucket has two-sided geometric noise of rate ε1 < ε/2, for
             any d. In central trust, the rate is ε/2. Since n is known, the variance is 1 − 1/d
-            times that of the noise. `error_ratio` compares the noise with central noise before this
-            factor.
+            times that of the noise. `error_ratio` compares the noise with central noise without
+            this factor.
 Bundles     With `max_slots=K`, nobody ever has more than K messages. With `minimize="slots"`, K is
-            the smallest number that reaches the wanted error. With either option, each person sends
-            noise for only one bucket, which is secret (see `capped_noise`).
+            the smallest number of slots that allows the wanted error. With either option, each
+            person sends noise for only one bucket, which is secret (see `capped_noise`).
 Messages    1 + 2d(a/(1−a) + rp/(1−p))/h messages on average, each with a bucket and a sign. The
             local ε is infinite.
 """
@@ -55,13 +55,13 @@ from headcount.randomness.draws import uniform
 
 
 def signed_buckets(buckets: int) -> Alphabet:
-    """The message is 2·bucket for +1, and 2·bucket + 1 for −1."""
+    """The alphabet of messages: 2·bucket for +1, and 2·bucket + 1 for −1."""
     return Alphabet.numbers(2 * buckets, dummies=True)
 
 
 @dataclass(frozen=True)
 class HistogramRandomizer(Randomizer):
-    """Sends +1 of a person's bucket, and noise messages +1 and −1 of every bucket."""
+    """Sends +1 for the person's bucket, and noise messages +1 and −1 for every bucket."""
 
     buckets: int
     noise: CorrelatedNoise
@@ -88,7 +88,7 @@ class HistogramRandomizer(Randomizer):
         own = Messages(self._plus(self.own(encoded)).reshape(-1), len(encoded), counts)
         touched, copies = self.noise.draw(source, len(encoded) * self.buckets)
         people, buckets = np.divmod(touched, self.buckets)
-        # For each bucket that has noise, its messages +1 come before its messages −1.
+        # In each bucket with noise, a person's messages +1 come before the messages −1.
         plus = self._plus(buckets)
         codes = np.stack([plus, plus + 1], axis=1).ravel()
         return own.plus(np.repeat(people, copies.sum(axis=1)), np.repeat(codes, copies.ravel()))
@@ -112,7 +112,7 @@ class HistogramRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class CappedHistogramRandomizer(Randomizer):
-    """Sends +1 of a person's bucket, and at most K − 1 messages of noise in one bucket."""
+    """Sends +1 for the person's bucket, and at most K − 1 noise messages for one bucket."""
 
     buckets: int
     noise: CappedShares
@@ -132,8 +132,8 @@ class CappedHistogramRandomizer(Randomizer):
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         users = len(encoded)
         entries = self.noise.table.sample(source, users)
-        # Each person's own message comes first. Then come the messages +1 and −1 of the bucket
-        # with noise.
+        # Each row has the codes of the person's own message, and of +1 and −1 for the bucket with
+        # noise.
         codes = np.empty((users, 3), dtype=self.alphabet.dtype)
         codes[:, 0] = encoded
         codes[:, 1] = uniform(source, users, self.buckets)

@@ -8,14 +8,15 @@ Randomizer  Send the person's level unless it is 0. Send NB(1/h, a) messages +1,
             NB(1/h, a) messages −1. Send NB(r/h, e^−rate) copies of each atom, where r and the rate
             depend on the atom. To send a copy is to send all elements of the atom.
 Analyzer    The sum of all messages. The elements of atoms cancel.
-Privacy     The adversary sees how often each number is sent. δ is computed for all ordered pairs of
-            levels (see `accounting.correlated_sums`). With the paper's noise, or for more than 64
-            levels, δ is the upper bound of the paper's theorem, with logarithms to base 2.
+Privacy     The adversary sees how often each number is sent. δ is the largest divergence over all
+            ordered pairs of levels (see `accounting.correlated_sums`). With the paper's noise, or
+            for more than 64 levels, δ is the upper bound of the paper's theorem, with logarithms to
+            base 2.
 Error       If everyone is honest, the error is two-sided geometric noise of rate ε1/Δ, plus
             rounding. Otherwise the variance of the noise is n/h times as large.
 Messages    1 + (expected number of noise messages of all honest people)/h messages of about
-            log2(3Δ/2) bits. Whoever sees one person's messages can tell the level. The options of
-            `correlated_protocol` trade messages for error.
+            log2(3Δ/2) bits. Whoever sees one person's messages can tell the level, so the local ε
+            is infinite. The options of `correlated_protocol` trade messages for error.
 """
 
 import math
@@ -61,7 +62,7 @@ _MOST_NOISE = 2**27  # the largest expected number of noise messages of all hone
 _USUAL_LEVELS = 16  # the largest default number of levels if numbers are rounded
 _MANY_LEVELS = 32  # the largest default number of levels if whole numbers are not rounded
 _FEW_LEVELS = 8  # with at most this many levels, an error near the best needs few messages
-_ROUNDING_SHARE = 0.05  # the share of the variance that rounding adds, if enough levels are allowed
+_ROUNDING_SHARE = 0.05  # the largest share of the variance that rounding adds, if levels suffice
 _TILTS = 400  # the number of tilts that are tried in Chernoff's bound
 
 
@@ -96,9 +97,9 @@ class Codes:
 
 
 def _kinds(noise: CorrelatedSumNoise) -> Iterator[tuple[tuple[int, ...], float, float]]:
-    """The independent kinds of noise as (elements, r, rate).
+    """The independent kinds of noise, each as (elements, r, rate).
 
-    All honest people together send NB(r, e^−rate) copies of the elements.
+    All honest people together send NB(r, e^−rate) copies of each element of a kind.
     """
     yield (1,), 1.0, noise.rate
     yield (-1,), 1.0, noise.rate
@@ -265,7 +266,7 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise]):
         return self._best_levels(usual, min(enough, _MANY_LEVELS))
 
     def _best_levels(self, start: int, most: int) -> int:
-        """The number of levels with the smallest error for the allowed number of messages.
+        """A number of levels with nearly the smallest error for the allowed number of messages.
 
         With more levels, rounding adds less error, but less of ε is left for the answer. So the
         error first falls, and then rises.
@@ -299,8 +300,9 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise]):
             calibrate=self._calibrated,
             messages=lambda noise: LevelRandomizer(noise, honest).messages_per_user,
             units=levels,
-            # The number of messages grows with the number of levels. It grows faster if the error
-            # is closer to the smallest possible one.
+            # The number of messages grows with the number of levels, and it grows faster if the
+            # error must be close to the smallest possible error. Therefore, the default ratio is
+            # larger for many levels.
             usual_ratio=1.05 if levels <= _FEW_LEVELS else 1.25,
             least_spare=1e-2,
         )

@@ -3,26 +3,26 @@
 Such trees were proposed by Hay, Rastogi, Miklau, Suciu 2010, and the noise by Ghazi, Kumar,
 Manurangsi, Pagh 2020.
 
-Notation    n people, each in one of N cells; m of them are honest. The tree has h levels (see
-            `protocols.tree`) and M nodes in all. ε1 = −ln a is the rate of the noise. r and p are
+Notation    Each of n people is in one of N cells; m people are honest. The tree has h levels (see
+            `protocols.tree`) and M nodes in total. ε1 = −ln a is the rate of the noise. r and p are
             the parameters of the noise pairs that cancel (see `correlated_noise`).
-Randomizer  On each level, send the message +1 of the node to which the cell belongs. For every
-            node, also send noise messages +1 and −1, which mostly cancel. Nodes of all levels have
-            different numbers, so a message tells its level. Messages of one person are not linked
-            after shuffling.
-Analyzer    (number of +1) − (number of −1), in every node. A tree is fitted by least squares. Its
-            cells are added up.
-Privacy     If a person's cell is replaced by one below another node of the first level, a message
-            of every level moves. So the view changes in 2h nodes, whose noise is independent, and
-            no replacement changes more. δ is the divergence of the views of all these nodes
-            together. With more than one level, its computation rounds it up by about 0.03 % (see
-            `accounting.moved_pairs`).
+Randomizer  On each level, send the message +1 of the node to which the person's cell belongs. For
+            every node, also send noise messages +1 and −1, which mostly cancel. No two nodes have
+            the same number, so a message tells its level. After shuffling, the messages of one
+            person are not linked.
+Analyzer    (number of +1) − (number of −1), in every node. Then a tree is fitted to these counts by
+            least squares, and the counts of its cells are added up.
+Privacy     If a person's cell is replaced by a cell below another node of the first level, the
+            person's message changes on every level. So the view changes in 2h nodes, whose noise is
+            independent. No replacement changes more nodes. δ is the divergence of the views of all
+            these nodes together. With more than one level, the computation rounds δ up by about
+            0.03 % (see `accounting.moved_pairs`).
 Error       Unbiased. If everyone is honest, each node has two-sided geometric noise of rate
-            ε1 < ε/(2h). In central trust, the rate is ε/(2h). `error_ratio` compares the two.
-            Without the option `fanouts`, the tree has the shape that is best in central trust. So
-            the error approaches that of central noise. The error of fake users (see `shuffle.tree`)
-            does not, and it is much larger if ε is large. If ε is 1 or less, fake users need fewer
-            messages for nearly the same error.
+            ε1 < ε/(2h). In central trust, the rate is ε/(2h). `error_ratio` compares the errors of
+            the two rates. Without the option `fanouts`, the tree has the shape that is best in
+            central trust. So the error can approach that of central noise. The error of fake users
+            (see `shuffle.tree`) cannot, and it is much larger if ε is large. If ε is 1 or less,
+            fake users need fewer messages for nearly the same error.
 Messages    h + 2M(a/(1−a) + rp/(1−p))/m messages on average, each with a node and a sign. The local
             ε is infinite.
 """
@@ -59,7 +59,7 @@ from headcount.protocols.tree_protocol import TreeProtocol
 
 @dataclass(frozen=True)
 class SignedPathRandomizer(HistogramRandomizer):
-    """Sends +1 of the node of each level, and noise messages +1 and −1 of every node."""
+    """Sends +1 for the person's node on each level, and noise messages +1 and −1 for every node."""
 
     tree: Tree
 
@@ -112,7 +112,7 @@ class SignedTree(TreeEstimator):
 
 
 def tree_noise(tree: Tree, shares: CorrelatedNoise, users: int) -> TreeNoise:
-    """The noise of a tree if everybody adds these shares."""
+    """The noise of all nodes if each of `users` people adds these shares."""
     return TreeNoise.alike(tree, GeometricNoise(-math.log(shares.a), users / shares.honest))
 
 
@@ -121,7 +121,7 @@ def tree_noise(tree: Tree, shares: CorrelatedNoise, users: int) -> TreeNoise:
 
 @lru_cache(maxsize=64)
 def _calibrate(honest: int, budget: Budget, epsilon1: float, levels: int) -> CorrelatedNoise | None:
-    """Noise of this ε1 whose δ is within the budget; None if there is none."""
+    """Noise with this ε1 whose δ is within the budget; None if there is none."""
     a, most = math.exp(-epsilon1), budget.delta * (1 - RESERVED)
     if not (0 < a < 1 and budget.epsilon > 2 * levels * epsilon1):
         return None

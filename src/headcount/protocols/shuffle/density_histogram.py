@@ -1,10 +1,11 @@
-"""A density from bins that a shuffle protocol for histograms counts.
+"""A density from a histogram of bins, which a shuffle protocol counts.
 
 Notation    See `protocols.density_histogram`.
 Randomizer  The randomizer of a shuffle protocol for histograms, by default `shuffle.fake-users`.
-Analyzer    Take the counts of that protocol, and apply the polynomials of
+Analyzer    Take the counts that the histogram protocol estimates, and apply the polynomials of
             `protocols.density_histogram` to them.
-Privacy     The privacy of the histogram protocol, in its exact calibration or in that of its paper.
+Privacy     The privacy of the histogram protocol, with its exact calibration or its paper's
+            calibration.
 Error       V does not grow with n. In a large crowd, V is negligible compared with the sampling
             error, and the integrated squared error falls like n^{−2β/(2β+1)}, as without privacy.
 Messages    The messages of the histogram protocol.

@@ -4,18 +4,18 @@ Noise from fake users was proposed by Luo, Wang, Yi 2022 and Cheu, Zhilyaev 2022
 
 Notation    There are m boxes, and each person ticks at most k of them. n is the number of people;
             h of them are honest. μ is the expected number of noise messages per box.
-Randomizer  Send a message for each ticked box, and Poisson(mμ/h) more messages, each a uniform box.
-            Messages of one person are not linked after shuffling.
+Randomizer  Send a message for each ticked box, and Poisson(mμ/h) noise messages, each a uniform
+            box. After shuffling, the messages of one person are not linked.
 Analyzer    The number of messages of each box, minus the mean nμ/h of the noise.
 Privacy     The noise of the honest people is Poisson(μ) in every box, independently. Replacing one
             value changes up to min(2k, m) boxes: up to k ticks are added, and up to k others are
-            removed. δ is the largest divergence over all numbers of added ticks (see
-            `accounting.moved_pairs`), rounded up by up to 0.03 %.
-Error       Poisson(nμ/h) minus its mean in each box, for all data.
-Bundles     A bundle has room for k ticks, whatever a person ticks. So the number of messages does
-            not tell the number of ticks.
-Messages    At most k + mμ/h on average, each a box. A person's ticks are among them, so the local ε
-            is infinite.
+            removed. δ is the largest divergence over all numbers of added ticks among these boxes
+            (see `accounting.moved_pairs`). The computation rounds δ up by at most 0.03 %.
+Error       The error of each box is Poisson(nμ/h) minus its mean, for all data.
+Bundles     Every bundle has room for k ticks, even if the person ticks fewer boxes. So the size of
+            a bundle does not tell the number of ticks.
+Messages    At most k + mμ/h messages on average, each with a box. The person's ticks are among
+            them, so the local ε is infinite.
 """
 
 import math

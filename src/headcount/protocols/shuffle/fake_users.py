@@ -2,10 +2,10 @@
 
 Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest. μ
             is the expected number of noise messages per bucket.
-Randomizer  Send x, and Poisson(dμ/h) more messages, each a uniform bucket.
+Randomizer  Send x, and Poisson(dμ/h) noise messages, each a uniform bucket.
 Analyzer    In every bucket, the number of messages minus its mean over all buckets, plus n/d. This
-            subtracts the mean nμ/h of the noise, and then the excess of the total over n, divided
-            by d (see `known_total`).
+            is the same as subtracting first the mean nμ/h of the noise, and then the excess of the
+            total over n, divided by d (see `known_total`).
 Privacy     The noise of the honest people is Poisson(μ) in every bucket, independently. A person
             who moves to another bucket changes two buckets. Let N and N' be the noise of these two
             buckets. δ is the exact divergence of (N+1, N') and (N, N'+1). Paper:
@@ -77,7 +77,7 @@ class PoissonRandomizer(Randomizer):
     """
 
     cells: int
-    noise: Fraction  # μ/h, the expected number of noise messages of a person in each cell
+    noise: Fraction  # μ/h, the expected number of noise messages of one person in each cell
 
     @property
     def own_messages(self) -> int:
@@ -113,7 +113,7 @@ class PoissonRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class BucketRandomizer(PoissonRandomizer):
-    """Sends x and noise messages, each a uniform bucket. The cells are the buckets."""
+    """Sends x, and noise messages, each a uniform bucket. `cells` is the number of buckets."""
 
     @property
     def alphabet(self) -> Alphabet:
@@ -184,8 +184,8 @@ class PoissonError:
 
 @dataclass(frozen=True)
 class NoisyTotals(Estimator):
-    """Subtracts the mean of the noise from the number of messages of every cell. People may be in
-    several cells, so the total of all cells is not known.
+    """Subtracts the mean of the noise from the number of messages of every cell. A person may be in
+    several cells, so the sum of all counts is not known.
     """
 
     noise: Fraction  # μ/h
@@ -258,7 +258,7 @@ def least_noise(budget: Budget, calibration: Calibration) -> Fraction | None:
         noise = math.ceil(32 / budget.epsilon**2 * math.log(2 / budget.delta) * GRAIN)
         within = noise <= MOST_NOISE * GRAIN and delta_at(noise) <= allowed
         return Fraction(noise, GRAIN) if within else None
-    # A larger μ is more private, because it means additional, independent Poisson noise.
+    # A larger μ is more private, because it adds independent Poisson noise.
     least = least_private(delta_at, allowed, start=1, stop=MOST_NOISE * GRAIN, steps=1)
     return None if least is None else Fraction(least, GRAIN)
 
@@ -354,7 +354,7 @@ class FakeUsers(Protocol):
         return noise
 
     def _enough(self, noise: Fraction) -> int:
-        """The number of honest people with which each person sends few enough messages."""
+        """A number of honest people with which each person sends few enough messages."""
         people, needed = 0, 1
         while people < needed:
             people = needed

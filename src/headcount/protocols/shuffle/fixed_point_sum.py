@@ -9,9 +9,9 @@ Privacy     The privacy of k-ary response with a shuffler. The privacy blanket g
             on δ. For k = 1, δ is exact (see `accounting.amplification`).
             Paper: γ = (k+1)·max(14 ln(2/δ)/ε², 27/ε)/(h−1).
 Error       The variance for level j is γ(k(k+2)/12 + (1−γ)(j−k/2)²)/(1−γ)². With more levels,
-            rounding adds less error, but more messages must be uniform. By default k minimizes the
-            sum of both errors, and k is about (n/c)^{1/3} with c = hγ/k. The error then grows like
-            n^{1/6}, which is the best rate for one message per person.
+            rounding adds less error, but more messages must be uniform, which adds noise. By
+            default, k minimizes the total error, and k is about (n/c)^{1/3} with c = hγ/k. The
+            error then grows like n^{1/6}, which is the best rate for one message per person.
 Messages    1 message, which is one of k + 1 levels. If the shuffler and the analyzer collude, the
             privacy loss is ε0.
 """
@@ -64,7 +64,7 @@ def _coins(budget: Budget) -> float:
 def _calibrate(
     honest: int, budget: Budget, levels: int, calibration: Calibration
 ) -> tuple[float, float] | None:
-    """An ε0 within the budget, and its δ; None if the paper's ε0 is not within the budget."""
+    """An ε0 whose δ is within the budget, and this δ; None if the paper's ε0 has a larger δ."""
     bound = _amplification(honest, levels)
     if calibration == "exact":
         local_epsilon = min(bound.local_epsilon(budget.epsilon, budget.delta), MOST_EPSILON)
@@ -83,7 +83,7 @@ class FixedPointSum(Protocol):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    levels: int | None = None  # the number of levels; by default the one with the least error
+    levels: int | None = None  # the number of levels; the default has the least error
 
     def check_options(self) -> None:
         check_levels(self, "levels", MOST_BUCKETS - 1)
@@ -111,8 +111,8 @@ class FixedPointSum(Protocol):
         while levels not in tried and len(tried) < _STEPS:
             candidate = replace(self, levels=levels)
             tried[levels] = candidate.standard_error()
-            # Here nγ = c(k+1), where c is `coins`. The worst place for a number is between an end
-            # and the next level (see `level_responses`).
+            # Here nγ = c(k+1), where c is `coins`. The error is largest for numbers between an end
+            # of the range and the next level (see `level_responses`).
             coins = self.crowd.users * candidate.blind / (levels + 1)
             k = np.arange(1, 2 + math.ceil(math.cbrt(6 * self.crowd.users / coins)))
             k = k[(coins * (k + 1) < self.crowd.users) & (k <= most)]
@@ -133,7 +133,7 @@ class FixedPointSum(Protocol):
         for step in (1, -1) * _STEPS:
             if 1 <= best + step <= min(most, _FEW) and error(best + step) < error(best):
                 best += step
-        # With one level for each whole number, nothing is rounded.
+        # If each whole number is a level, nothing is rounded.
         task = bounded(self)
         span = int(task.span)
         near = task.whole and span <= min(most, 2 * best)

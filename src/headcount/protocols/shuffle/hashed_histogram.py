@@ -17,21 +17,22 @@ Hash        If u and v are uniform, all pairs (H(x), H(x')) are equally likely f
             2^64 = 2^(w−1) b. The formulas for errors treat the words of seeds as uniform. If the
             words were 2^64 random pairs, the share κ of seeds with H(x) = H(x') would differ from
             1/b by about 2^−32/√b.
-Cheating    With words of their own choice, such as u = 0, people could match all buckets at once.
-            With seeds, it takes about b^(t−1) trials to find a message that matches t given
-            buckets.
-Keys        If the buckets are declared, the key is the bucket's number after a bijection of w bits.
-            If they are open, the key is the first w ≥ 40 bits of the value after a bijection of 64
-            bits. Two values then share a key with probability 2^−w. Shared keys do not harm
+Cheating    If people could choose the words u and v, a message with u = 0 could match all buckets
+            at once. Since the words are derived from a seed, it takes about b^(t−1) trials to find
+            a message that matches t given buckets.
+Keys        If the buckets are declared, the key is computed from the bucket's number by a fixed
+            bijection of the w-bit numbers. If they are open, a fixed bijection of the 64-bit
+            numbers is applied to the value, and the key is the first w ≥ 40 bits of the result. In
+            the second case, two values share a key with probability 2^−w. Shared keys do not harm
             privacy. On average, they add at most n·2^−w to the count of a bucket.
-Privacy     Assume that the adversary knows the messages of all people except one, but not their
-            dummies. The view consists of the remaining messages: all dummies, and that person's
-            message. Let M be the number of messages in the view that match x. If the person's key
-            is x, the view is M/μ times as likely as if all of its messages were dummies, because
-            the person's message has the law of a dummy that matches x. For keys x and x', M = A + C
-            and M' = B + C, where C messages match both keys. If all messages are dummies, A and
-            B ~ Poisson(μ(1−κ)) and C ~ Poisson(μκ) are independent. So the hockey-stick divergence
-            is
+Privacy     Call (seed, H(x)) the true message of a person with the key x. Assume that the adversary
+            knows the true messages of all people except one, but no dummies. The view consists of
+            the remaining messages: all dummies, and the true message of this person. Let M be the
+            number of messages in the view that match x. If the person's key is x, the view is M/μ
+            times as likely as if all of its messages were dummies, because the true message has the
+            law of a dummy that matches x. For keys x and x', M = A + C and M' = B + C, where C
+            messages match both keys. If all messages are dummies, A and B ~ Poisson(μ(1−κ)) and
+            C ~ Poisson(μκ) are independent. So the hockey-stick divergence is
 
                 HS_ε = E(A + C − e^ε(B + C))₊/μ ≤ E(A + C − e^ε(B + C'))₊/μ,
 
@@ -40,12 +41,13 @@ Privacy     Assume that the adversary knows the messages of all people except on
             derived from seeds. Proof of the inequality: replace the common C by the independent C
             and C' in small steps. Let Y be the difference in parentheses, and f a convex function.
             In each step, E f(Y) changes in proportion to the mean of
-            f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε). This is not negative, because the last two
-            arguments lie between the first two and have the same sum. (At κ = 1/128, ε = 1 and
-            δ = 1e-6, the bound is 6 % above HS_ε.) Paper: μ = (32/ε²) ln(2/δ).
-Error       With the true count c, m = c + Poisson(nμ/h) + Bin(n−c, 1/b). The variance of the
-            estimate is (nμ/h + (n−c)(1−1/b)/b)/(1−1/b)². It is largest for c = 0, and it does not
-            depend on the size of the domain.
+            f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε). This mean is not negative, because f is convex,
+            and the last two arguments lie between the first two and have the same sum. So E f(Y)
+            never falls. (At κ = 1/128, ε = 1 and δ = 1e-6, the bound is 6 % above HS_ε.)
+            Paper: μ = (32/ε²) ln(2/δ).
+Error       For a true count c, m = c + Poisson(nμ/h) + Bin(n−c, 1/b). The variance of the estimate
+            is (nμ/h + (n−c)(1−1/b)/b)/(1−1/b)². It is largest for c = 0, and it does not depend on
+            the size of the domain.
 Messages    1 + bμ/h messages of 64 + l bits, with b near n/ln n. The local ε is infinite.
 """
 
@@ -88,7 +90,7 @@ from headcount.randomness.totals import binomial, groups, poisson
 
 _MOST_LOG_CELLS = 25  # the largest l; keys then have at least 40 bits
 _MATCH = 1e-9  # the seconds that one core takes to compare a message with a bucket
-_CHUNK = 1 << 15  # the number of messages whose hashes stay in the cache for all buckets
+_CHUNK = 1 << 15  # the number of messages that are compared at a time, so that caches hold them
 _ODD = tuple(np.uint64(number) for number in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
@@ -102,9 +104,9 @@ def cells_of(keys: NDArray[np.uint64], hashes: NDArray[np.uint64], log_cells: in
 
 
 def spread(numbers: NDArray[np.integer], bits: int) -> NDArray[np.uint64]:
-    """A fixed bijection of the numbers with this number of bits. It destroys regular patterns.
+    """A fixed bijection of the numbers with `bits` bits. It destroys regular patterns.
 
-    Without it, the keys that match a message would often be equally spaced.
+    Without this bijection, the keys that match a message would often be equally spaced.
     `MatchedBuckets.simulate` says why that matters.
     """
     half, mask = np.uint64(bits // 2), np.uint64(2**bits - 1)
@@ -179,7 +181,7 @@ class MatchError:
         return np.sqrt(float(self.mean) + others * p * (1 - p)) / (1 - p)
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        """The margins for c = 0, which has the widest law, plus one step of 1/(1 − 1/b).
+        """The margins for the count c = 0, whose law is widest, plus one step of 1/(1 − 1/b).
 
         The step is added because the possible errors for other c lie between those for c = 0.
         Computations for many laws confirm that these margins cover every c, but there is no proof.
@@ -195,7 +197,7 @@ class MatchError:
         return Reports(self.users, 1.0, 1 / self.cells, noise)
 
     def weighted(self, weights: Weights) -> None:
-        """None, since one message may match several buckets, so their errors are dependent."""
+        """None: one message may match several buckets, so the errors of buckets are dependent."""
         return
 
 
@@ -204,7 +206,7 @@ class MatchedBuckets(Estimator):
     """Counts the messages that match each bucket's key. Subtracts the expected false matches."""
 
     cells: int
-    noise: Fraction  # μ/h, because one in b of a person's bμ/h dummies matches
+    noise: Fraction  # μ/h: on average, one in b of a person's bμ/h dummies matches a bucket
     keys: NDArray[np.uint64]  # the keys of the buckets
 
     simulates_exactly = False
@@ -224,8 +226,8 @@ class MatchedBuckets(Estimator):
         for start in range(0, len(payload), _CHUNK):
             seeds, cell = payload[start : start + _CHUNK].T.copy()
             u, v = words_of(seeds).T.copy()
-            # H(x) = cell if ux + v is at least the start of the cell and less than 2^(64−l) above
-            # this start.
+            # H(x) = cell if ux + v lies in the cell's range of numbers. `width` is the length
+            # 2^(64−l) of this range, and its start is cell·width.
             v -= cell * width
             word, hit = words[: len(u)], hits[: len(u)]
             for bucket, key in enumerate(self.keys):
@@ -236,12 +238,13 @@ class MatchedBuckets(Estimator):
         return matches
 
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """Each bucket is drawn from its exact law, but independently of the other buckets.
+        """The tally of each bucket is drawn from its exact law, but independently of the other
+        buckets.
 
         Independence is an approximation. For two buckets x and y, dummies add nμ/(hb) to the
-        covariance. Each person who holds a third key z adds P(H(x) = H(y) = H(z)) − 1/b². That is 0
-        for most keys, but near 1/(2b) if x, y and z are equally spaced. Therefore `spread` is
-        applied to keys.
+        covariance. Each person who holds a third key z adds P(H(x) = H(y) = H(z)) − 1/b². This
+        difference is 0 for most keys, but near 1/(2b) if x, y and z are equally spaced. Therefore
+        `spread` is applied to keys.
         """
         users = held.users
         counts = held.counts[: self.tally_size]

@@ -3,13 +3,13 @@
 Notation    x ∈ {0, …, k−1} is a person's bucket. n is the number of people; h of them are honest.
             ε0 is the ε of the local protocol. The victim is the person whose value the adversary
             wants to learn.
-Randomizer  The randomizer of `local.k-ary` for ε0: report x, or with some probability another
+Randomizer  The randomizer of `local.k-ary` for ε0: report x or, with some probability, another
             bucket.
 Analyzer    The analyzer of `local.k-ary`.
 Privacy     The privacy blanket gives an upper bound on δ. For two buckets, δ is exact. For more
-            buckets, it is not enough to consider the counts of the victim's two possible buckets.
-            For ε near ε0, the worst crowd is one in which everybody holds the victim's value. For
-            k ≥ 4, the other buckets reveal something too.
+            buckets, the counts of the victim's two possible buckets alone do not give the exact δ.
+            For k ≥ 4, the counts of the other buckets reveal something too. For ε near ε0, δ is
+            largest if everybody else holds the victim's value.
 Error       The error of `local.k-ary` for ε0.
 Messages    1 message, which is a bucket. If the shuffler and the analyzer collude, the privacy loss
             is ε0.

@@ -2,21 +2,22 @@
 
 Noise from fake users was proposed by Luo, Wang, Yi 2022 and Cheu, Zhilyaev 2022.
 
-Notation    n people, each in one cell of a table with d rows and e columns; h people are honest. μ
-            is the expected noise per row and per column.
-Randomizer  Send two messages: the row and the column. Rows and columns have different numbers.
-            Messages of one person are not linked after shuffling. Also send Poisson((d+e)μ/h)
-            messages, each a uniform row or column.
+Notation    Each of n people is in one cell of a table with d rows and e columns; h people are
+            honest. μ is the expected noise per row and per column.
+Randomizer  Send two messages: the row and the column. No row has the same number as a column. Also
+            send Poisson((d+e)μ/h) noise messages, each a uniform row or column. After shuffling,
+            the messages of one person are not linked.
 Analyzer    The number of messages of each row and column, minus the mean nμ/h of the noise.
 Privacy     The noise of the honest people is Poisson(μ) in every row and column, independently. A
-            person who moves to another row and another column changes two pairs of numbers, and
-            nobody changes more. Let N and N' be the noise of a pair. δ is the divergence of
-            (N+1, N') and (N, N'+1), for both pairs together (see `accounting.moved_pairs`). Its
-            computation rounds it up by up to 0.03 %.
-Error       Poisson(nμ/h) minus its mean in each row and column, for all data. A histogram of cells
-            has a smaller μ, but a total then has the noise of all its cells.
-Messages    2 + (d+e)μ/h on average, each a row or a column. Their number does not depend on the
-            value, but the row and the column are two of them. So the local ε is infinite.
+            person who moves to another row and another column changes a pair of row totals and a
+            pair of column totals. No replacement changes more totals. Let N and N' be the noise of
+            a pair. δ is the divergence of (N+1, N') and (N, N'+1), for both pairs together (see
+            `accounting.moved_pairs`). The computation rounds δ up by at most 0.03 %.
+Error       The error of each total is Poisson(nμ/h) minus its mean, for all data. A histogram of
+            the cells needs a smaller μ, but a total of its cells has the noise of all these cells.
+Messages    2 + (d+e)μ/h messages on average, each with a row or a column. Their number does not
+            depend on the value, but two of them are the person's row and column. So the local ε is
+            infinite.
 """
 
 import math
@@ -49,8 +50,8 @@ _PAIRS = 2  # a person who moves changes a pair of rows and a pair of columns
 class MarginsRandomizer(BucketRandomizer):
     """Sends the row and the column, and noise messages, each a uniform row or column.
 
-    The message of column j is the number of rows plus j. The cells of the noise are the rows and
-    the columns.
+    The message of column j is the number of rows plus j. `cells` is the number of rows and columns
+    together.
     """
 
     shape: tuple[int, int]

@@ -1,4 +1,4 @@
-"""Levels that are sent as bits, while the shuffler adds bits as noise.
+"""Sums of levels that are sent as bits. The shuffler adds bits as noise.
 
 Notation    The levels are 0, …, L (see `fixed_point`), and they have b binary digits. A bit has a
             place j and stands for 2^j levels.
@@ -104,7 +104,7 @@ class DigitRandomizer(Randomizer):
 
 @dataclass(frozen=True, kw_only=True)
 class BitShuffler(Shuffler):
-    """Mixes all bits. Adds T_j bits of each place j, of which Z_j are ones."""
+    """Mixes all bits, and adds T_j bits of each place j, of which Z_j are ones."""
 
     places: tuple[TruncatedGeometric, ...]
     each: int  # the number of bits that a person sends
@@ -182,11 +182,11 @@ class BitSum(NoisySum):
 class DigitCurve(PrivacyCurve):
     """The privacy curve of the numbers of ones, if every digit of a level may change.
 
-    If Z_j is shifted by 1, there are three kinds of outcomes. The outcome 0 has no partner, since
-    it is impossible after the shift. Outcomes up to the middle have the loss ε_j, and those
-    above the middle have the loss −ε_j. So δ(ε) = 1 − Π(1 − P(Z_j = 0)) for ε ≥ Σ ε_j, exactly. If
-    fewer digits change, δ is smaller. The law of every Z_j is symmetric, so it does not matter
-    which digits change from 0 to 1, and which from 1 to 0.
+    Compare Z_j with Z_j shifted by 1. There are three kinds of outcomes. The outcome 0 has no
+    partner, since it is impossible after the shift. Outcomes up to the middle have the loss ε_j,
+    and those above the middle have the loss −ε_j. So for ε ≥ Σ ε_j, δ(ε) = 1 − Π(1 − P(Z_j = 0))
+    exactly. If fewer digits change, δ is smaller. The law of every Z_j is symmetric, so it does not
+    matter which digits change from 0 to 1, and which from 1 to 0.
     """
 
     places: tuple[TruncatedGeometric, ...]
@@ -210,8 +210,8 @@ class DigitCurve(PrivacyCurve):
 
     @cached_property
     def _below(self) -> NearCurve:
-        """The curve for all ε. Outcomes of the same kind are merged, which would be exact without
-        rounding. A bound on the effect of rounding is added to δ.
+        """The curve for all ε. Outcomes of the same kind are merged, which would be exact if the
+        weights were not rounded. So δ is increased by a bound on the effect of rounding.
         """
         laws = [_kinds(law) for law in self.places]
         own, others = (reduce(np.kron, masses) for masses in zip(*laws, strict=True))
@@ -223,9 +223,9 @@ class DigitCurve(PrivacyCurve):
 
 
 def _kinds(law: TruncatedGeometric) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The probabilities of outcomes with a partner, up to and above the middle.
+    """The probabilities of outcomes with a partner, up to the middle and above the middle.
 
-    They are given for Z_j and for Z_j shifted by 1.
+    The first array has these probabilities for Z_j, and the second has them for Z_j shifted by 1.
     """
     half, weights = law.most // 2, law.weights
     sides = (slice(1, half + 1), slice(half + 1, None)), (slice(0, half), slice(half, -1))
@@ -238,14 +238,15 @@ def _rounded(law: TruncatedGeometric) -> float:
 
     From the middle to each end, weights are rounded up by less than 1 per step, and each error
     shrinks in later steps. So each of T + 1 weights has an error of at most h = T/2. The error in
-    the middle is smaller. Both ends get the missing weight, which is at most h(h + 1) + 2(T + 1).
+    the middle is smaller. The weight that is missing from the total is divided between both ends.
+    It is at most h(h + 1) + 2(T + 1).
     """
     return 4 * (law.most + 1) ** 2 / TOTAL
 
 
 def digit_rates(epsilon: float, digits: int) -> Iterator[Fraction]:
-    """The rates ε_j of places 0, 1, …, which add up to ε exactly. They are in proportion to
-    4^{j/3}, which makes Σ 4^j·2/ε_j² smallest.
+    """The rates ε_j of the places 0, 1, …, which add up to ε exactly. They are proportional to
+    4^{j/3}, because this minimizes Σ 4^j·2/ε_j², which is about the variance of S.
     """
     weights = [4 ** (j / 3) for j in range(digits)]
     left = Fraction(epsilon)

@@ -1,4 +1,4 @@
-"""Levels that are sent as shares, while the shuffler adds the shares of dummy people.
+"""Sums of levels that are sent as shares. The shuffler adds the shares of dummy people.
 
 Notation    The levels are 0, …, L (see `fixed_point`). A share is a number modulo q = 2^b.
 Randomizer  Send m shares that add up to the person's level, without noise (see `secret_sharing`).
@@ -7,10 +7,10 @@ Shuffler    Add m shares for each of k dummy people. The first dummy person shar
             P(Z = z) = (1−a)/(1+a)·a^|z| and a = e^{−ε/L}.
 Analyzer    The sum of all shares modulo q.
 Privacy     One honest person and the dummy people are N = 1 + k people who send shares. Their
-            messages are within total variation 2^−σ of messages that depend only on the sum of
-            the numbers that they share. So δ(ε') is at most the δ of geometric noise shifted by L,
-            plus (1 + e^ε')·2^−σ. Other people do not matter: the adversary may know all of their
-            shares.
+            messages are within total variation 2^−σ of messages that depend only on the sum of the
+            numbers that these people share. So δ(ε') is at most the δ of geometric noise shifted by
+            L, plus (1 + e^ε')·2^−σ. No other person needs to be honest: the adversary may know the
+            shares of all other people.
 """
 
 import math
@@ -81,7 +81,8 @@ class ShareSum(SharedSum):
 
 
 def noise_room(rate: Fraction) -> int:
-    """The number of values that the noise takes, except with probability 2^−100 on each side.
+    """The number of values in a range around 0 that the noise leaves with probability at most
+    2^−100 on each side.
 
     P(Z > z) = a^{z+1}/(1 + a) ≤ e^{−rate·z}.
     """
@@ -89,12 +90,14 @@ def noise_room(rate: Fraction) -> int:
 
 
 def dummies_for(shares: int, modulus: int, sigma: float) -> int | None:
-    """The least k for this number m of shares, or None if k would exceed `MOST_DUMMIES`."""
+    """The least number k of dummy people for m = `shares` and σ = `sigma`, or None if k would
+    exceed `MOST_DUMMIES`.
+    """
     digits = (2 * sigma + math.log2(modulus)) / (shares - 2) + math.log2(math.e)
     if digits > math.log2(MOST_DUMMIES) + 1:
         return None
     people = max(LEAST_DUMMIES, math.ceil(2**digits) - 1)
-    # Rounding may have changed the ceiling.
+    # Rounding errors may have made the ceiling too small.
     while shares_needed(1 + people, math.log2(modulus), sigma) > shares:
         people += 1
     return people if people <= MOST_DUMMIES else None

@@ -14,16 +14,16 @@ Shuffler    Add the dummies, and mix all messages. With a = e^{−ε/2}, the pro
             are independent (`total="free"`). If δ = 0, the shuffler sometimes throws away the
             messages of all people (see `protocols.dummies`).
 Analyzer    Subtract T/2 from the number of messages with each value. If the numbers Z_b are
-            independent and there are no randomized responses, shift all estimates by the same
+            independent and there are no randomized responses, then shift all estimates by the same
             number, so that they add up to n (see `known_total`).
-Privacy     Only the dummies hide people. So the guarantee needs no honest people, and holds against
-            the analyzer and all other people together. If one person's message is replaced, the
-            number of messages with the old value falls by 1, and the number with the new value
-            rises by 1. δ is the probability that the dummies cannot make up for this change,
-            because the number of dummies with one of the two values is at an end of its range. T is
-            the least even number with which δ is within the budget. If δ = 0, T is the least even
-            number with which throwing messages away adds at most 0.8 % to the error. The shuffler
-            knows Z. It learns the exact answer once the noisy answer is published. With
+Privacy     Only the dummies hide people. So the guarantee of a person needs no other honest people,
+            and holds against the analyzer and all other people together. If one person's message is
+            replaced, the number of messages with the old value falls by 1, and the number with the
+            new value rises by 1. δ is the probability that the dummies cannot make up for this
+            change, because the number of dummies with one of the two values is at an end of its
+            range. T is the least even number with which δ is within the budget. If δ = 0, T is the
+            least even number with which throwing messages away adds at most 0.8 % to the error. The
+            shuffler knows Z. It learns the exact answer once the noisy answer is published. With
             `publish_noise`, the analyzer adds two-sided geometric noise to the answer before
             publishing it, and the shuffler learns no more than ε allows. With several `shufflers`,
             each adds its own dummies, and the guarantee holds against the analyzer and all
@@ -34,7 +34,7 @@ Error       Unbiased. If δ > 0, the variance is that of Z_b, whatever the data 
             noise. It is smaller for few buckets, because the number of people is known.
             If the numbers Z_b are independent, the variance is (1 − 1/d)·Var(Z_b).
             With s shufflers, the error is √s times as large.
-Messages    1 message per person, and d·T/2 dummies in all. If the shuffler and the analyzer
+Messages    1 message per person, and d·T/2 dummies in total. If the shuffler and the analyzer
             collude, only the randomized responses of `response_epsilon` protect people.
 """
 
@@ -97,8 +97,8 @@ class DummyProtocol(Protocol):
     # The epsilon that holds even if the shuffler and the analyzer collude. By default it is
     # infinite.
     response_epsilon: float | None = None
-    # Whether the analyzer adds noise before it publishes the answer, because the shuffler knows the
-    # dummies.
+    # Whether the analyzer adds noise before it publishes the answer. The shuffler knows its
+    # dummies, but not this noise.
     publish_noise: bool = False
     # The number of shufflers in a chain. Each adds its own dummies.
     shufflers: int = 1
@@ -154,7 +154,7 @@ class DummyProtocol(Protocol):
 
     @abstractmethod
     def least_dummies(self, epsilon: float) -> Dummies | None:
-        """The fewest dummies whose δ at this ε is within the budget; None if they are too many."""
+        """The fewest dummies whose δ at this ε is within the budget; None if that is too many."""
 
     @cached_property
     def dummies(self) -> Dummies:
@@ -259,8 +259,8 @@ class NoisyShuffler(DummyProtocol):
 class NoisyShufflerHistogram(DummyProtocol):
     tasks: ClassVar[tuple[type[Task], ...]] = (Histogram,)
 
-    # Whether the total number of dummies is fixed, which makes the error smaller. By default it is
-    # fixed for up to 300 buckets, unless there are too many dummies. If delta is 0, it is always
+    # Whether the total number of dummies is fixed, which makes the error smaller. By default, it is
+    # fixed for up to 300 buckets, unless that needs too many dummies. If delta is 0, it is always
     # fixed.
     total: Literal["fixed", "free"] | None = None
 
@@ -301,7 +301,9 @@ def _pure_buckets(rate: Fraction, buckets: int, users: int) -> Dummies | None:
 def _pure(
     dummies: Callable[[int], Dummies], users: int, epsilon: float, most: int = MOST
 ) -> Dummies | None:
-    """The fewest dummies with which throwing messages away hardly increases the error."""
+    """The fewest dummies with which throwing messages away increases the error by at most the
+    fraction `_WORSE`; None if too many are needed.
+    """
 
     def worse(half: int) -> float:
         found = dummies(2 * half)

@@ -11,20 +11,20 @@ Shuffler    Draw z with a probability proportional to e^{−ε·N(z)} among all 
             J + z_b messages of each box b, and kJ − Σz_b fillers. Mix all messages. The number of
             fillers is never negative, since Σz_b ≤ k·N(z).
 Analyzer    Subtract J from the number of messages of each box.
-Privacy     The total number of messages is always the same. So the number of fillers, which would
-            tell the number of all ticks, follows from the noisy numbers of the boxes, and a view
-            reveals no more than these numbers. If one value is replaced, the noise that leads to
-            the same view changes its size by at most 1. δ is the probability that the dummies
-            cannot make up for this change, because the noise would leave the ball. J is the least
-            integer with which δ is within the budget. δ is exact for the noise that is drawn,
-            unless there are very many boxes with a limit on ticks (see `accounting.cut_ball`). Only
-            the dummies hide people. So the guarantee needs no honest people, and holds against the
-            analyzer and all other people together. The shuffler knows z. It learns the exact answer
-            once the noisy answer is published.
+Privacy     The total number of messages is always the same. So the number of fillers follows from
+            the noisy counts of the boxes, and the view reveals no more than these counts. If one
+            value is replaced, the noise that leads to the same view changes its size by at most 1.
+            δ is the probability that the dummies cannot make up for this change, because the size
+            of the noise would exceed J. J is the least integer with which δ is within the budget. δ
+            is exact for the noise that is drawn, unless there are very many boxes with a limit on
+            ticks (see `accounting.cut_ball`). Only the dummies hide people. So the guarantee of a
+            person needs no other honest people, and holds against the analyzer and all other people
+            together. The shuffler knows z. It learns the exact answer once the noisy answer is
+            published.
 Error       Unbiased. The variance of a box is that of z_b for all data. It is a little less than
-            that of `central.cube`. With δ = 0, there is no such noise.
-Messages    k per person, and (m + k)·J dummies in all. A person's messages contain the ticks, so
-            the local ε is infinite.
+            that of `central.cube`. If δ = 0, no such noise is private enough.
+Messages    k messages per person, and (m + k)·J dummies in total. A person's messages contain the
+            ticks, so the local ε is infinite.
 """
 
 import math
@@ -67,7 +67,7 @@ from headcount.randomness.ball_noise import in_cut_ball
 
 @dataclass(frozen=True)
 class FilledTicks(Randomizer):
-    """Sends the ticked boxes, filled up to k messages. The message m is a filler."""
+    """Sends the ticked boxes, and fillers until there are k messages. The message m is a filler."""
 
     boxes: int  # m
     ticks: int  # k
@@ -168,7 +168,7 @@ def _law(dummies: BoxDummies) -> Mapping[Copies, Fraction] | None:
 
 @dataclass(frozen=True)
 class CutBallError:
-    """The error of one box: its noise in a cut ball."""
+    """The error of one box, which is its noise z_b."""
 
     cut: CutBall
 
@@ -243,7 +243,7 @@ class NoisyShufflerBoxes(Protocol):
 
     @cached_property
     def cut(self) -> CutBall:
-        """The noise, in the smallest ball that the budget allows."""
+        """The noise with the smallest J that the budget allows."""
         found = self._least(self.budget.epsilon)
         if found is not None:
             return found

@@ -11,19 +11,19 @@ Shuffler    Add noise messages, and mix all messages. As bits: T bits, of which 
             shares: the shares of k dummy people, whose numbers add up to two-sided geometric noise
             of rate ε/L.
 Analyzer    Add up the levels that all messages stand for, and subtract the mean of the noise.
-Privacy     The shuffler adds the noise, so one honest person is enough: all other people may tell
-            the analyzer what they sent. As bits: the view is the sum of all levels plus Z. So
-            δ(ε) = P(Z < L), and the curve is exact. As digits: the view is the number of ones of
-            each place, and δ(ε) = 1 − Π(1 − P(Z_j = 0)). This δ is exact if people can hold two
-            levels whose digits all differ. As shares: δ is an upper bound (see `noisy_shares`).
-            Whoever knows both the answer and the shuffler's noise knows the true sum. So the
-            shuffler learns it once the answer is published.
+Privacy     The shuffler adds the noise, so the guarantee of a person needs no other honest people:
+            all others may tell the analyzer what they sent. As bits: the view is the sum of all
+            levels plus Z. So δ(ε) = P(Z < L), and the curve is exact. As digits: the view is the
+            number of ones of each place, and δ(ε) = 1 − Π(1 − P(Z_j = 0)). This δ is exact if
+            people can hold two levels whose digits all differ. As shares: δ is an upper bound (see
+            `noisy_shares`). Whoever knows both the answer and the shuffler's noise knows the true
+            sum. So the shuffler learns the true sum once the answer is published.
 Error       Unbiased. As bits and as shares: the error of a curator who adds geometric noise of rate
-            ε/L, plus rounding. As digits: about twice as large.
-Messages    L bits, b digits or m shares. A lost bit costs at most one level, and a lost digit of
-            place j at most 2^j levels. A lost share would make the sum meaningless, so a tally with
-            a wrong number of messages is refused. If the shuffler and the analyzer collude, nothing
-            protects a value: the local ε is infinite.
+            ε/L, plus rounding. As digits: the error is about twice as large.
+Messages    L bits, b digits or m shares. A lost bit changes the sum by at most one level, and a
+            lost digit of place j changes it by at most 2^j levels. A lost share would make the sum
+            meaningless, so a tally with a wrong number of messages is refused. If the shuffler and
+            the analyzer collude, nothing protects a value: the local ε is infinite.
 """
 
 import math
@@ -84,7 +84,7 @@ from headcount.protocols.shuffle.noisy_shuffler import SHUFFLER_KNOWS
 
 LevelsAs: TypeAlias = Literal["bits", "digits", "shares"]
 _WAYS: tuple[LevelsAs, ...] = ("bits", "digits", "shares")
-_FEW_LEVELS = 16  # up to this many levels, the default is bits
+_FEW_LEVELS = 16  # up to this many levels, levels are sent as bits by default
 _MOST_BITS = 2**12
 _MOST_DIGITS = 12
 # The share of the variance of central noise that rounding may add, if people do not send bits.
@@ -100,10 +100,11 @@ class NoisyShufflerSum(Protocol):
     # How a level is sent. Bits have the error of central noise, but there are many of them. Digits
     # are few, and have about twice the error. Shares are few and have the error of central noise,
     # but one lost or wrong share spoils the sum. The default is bits for at most 16 levels, and
-    # shares for more. Real numbers have more levels by default.
+    # shares for more. By default, real numbers have more than 16 levels.
     levels_as: LevelsAs | None = None
-    # The number of levels. By default, each whole number is a level, if there are not too many. For
-    # real numbers, there are enough levels to make rounding small, or about ε√n levels with bits.
+    # The number of levels. By default, each whole number is a level, unless the range has too many.
+    # For real numbers, there are enough levels to make rounding small, or about ε√n levels with
+    # bits.
     levels: int | None = None
     # The number of dummy people whose shares the shuffler adds. With more of them, people send
     # fewer shares. By default, people and dummy people together send as few shares as possible.
@@ -206,7 +207,7 @@ class NoisyShufflerSum(Protocol):
         if self.sent_as == "bits":
             return (self._truncated(self.rate, self.grid.levels, delta),)
         digits = self.grid.levels.bit_length()
-        # With P(Z_j = 0) ≤ `each` for every place, 1 − Π(1 − P(Z_j = 0)) ≤ δ.
+        # If P(Z_j = 0) ≤ `each` for every place, then 1 − Π(1 − P(Z_j = 0)) ≤ δ.
         each = -math.expm1(math.log1p(-delta) / digits) * (1 - 2.0**-40)
         rates = digit_rates(self.budget.epsilon, digits)
         return tuple(self._truncated(rate, 1, each) for rate in rates)
@@ -225,7 +226,9 @@ class NoisyShufflerSum(Protocol):
 
     @cached_property
     def modulus(self) -> int:
-        """The modulus q of shares. All possible sums of levels and noise fit into half of it."""
+        """The modulus q of shares. The range of all likely sums of levels and noise fits into half
+        of it.
+        """
         modulus = modulus_for(self.crowd.users * self.grid.levels + noise_room(self.rate))
         if modulus > MOST_MODULUS:
             raise Infeasible(

@@ -44,23 +44,23 @@ from headcount.randomness.draws import WHOLE
 
 @lru_cache(maxsize=256)
 def _calibrate(honest: int, budget: Budget, calibration: Calibration) -> tuple[int, float] | None:
-    """A weight t within the budget, and its δ over all datasets.
+    """A weight t whose δ is within the budget, and this δ, which is the largest over all datasets.
 
-    None if the paper's t is not within the budget.
+    None if the δ of the paper's t exceeds the budget.
     """
     if calibration == "paper":
         weight = paper_weight(honest, budget.epsilon, budget.delta)
     else:
         most = BinaryResponse(honest).local_epsilon(budget.epsilon, budget.delta)
         weight = lie_weight(2, most)
-    delta = 0.0  # this is δ if a report is private even without the shuffler
+    delta = 0.0  # if a report satisfies ε even without the shuffler, δ is 0
     if weight < lie_weight(2, budget.epsilon):
         delta = flip_delta(honest, Fraction(weight, WHOLE), budget.epsilon)
     return (weight, delta) if delta <= budget.delta else None
 
 
 def paper_weight(honest: int, epsilon: float, delta: float) -> int:
-    """The weight t of a lie in the paper. A lie has probability t/2^64."""
+    """The paper's weight t of a lie. A lie has probability t/2^64."""
     if delta == 0:
         return lie_weight(2, epsilon)
     log = math.log(4 / delta)

@@ -7,14 +7,14 @@ Randomizer  With probability p send x, and otherwise nothing. Each person decide
             because a sample of fixed size would not be private.
 Shuffler    Pass on only messages that have at least τ + m copies, and at most one message of each
             person. The m is needed because m cheaters could lift a small bucket over τ.
-Analyzer    The answer is S_b/p, or 0 for a bucket that was withheld.
+Analyzer    The answer is S_b/p, or 0 if the messages of bucket b were withheld.
 Privacy     A person is hidden because nobody knows who was sampled. δ is the maximum over all
             crowds. It is computed from the exact law of the two buckets that change if a value is
             replaced (see `accounting.sampling`). Paper: p = α(1−e^−ε) and
             τ = ln(1/δ)/(ln(1/α) − 1/(1+α)), with α = 0.2 unless `rate` is given.
 Error       The mean squared error of a bucket of c people is E[(S·1{S ≥ τ+m}/p − c)²], where
-            S ~ Bin(c, p). Small buckets are biased downwards. The standard error of large buckets
-            is about √(c(1−p)/p).
+            S ~ Bin(c, p). The estimates of small buckets are biased downwards. The standard error
+            of large buckets is about √(c(1−p)/p).
 Messages    p messages on average, each with a bucket. A message is the person's true bucket, so the
             local ε is infinite.
 """
@@ -62,7 +62,7 @@ from headcount.randomness.totals import binomial
 _SHARE = 0.5  # the default threshold is the least one for the rate _SHARE·(1 − e^−ε)
 _PAPER_SHARE = 0.2  # α: the closed form needs a smaller rate, which is α·(1 − e^−ε)
 _STEPS = 12  # the number of bisection steps that raise the rate until δ is spent
-_COUNTS = 250  # the number of counts that one step of the search for the worst error tries
+_COUNTS = 250  # the number of counts that are tried in one step of the search for the worst error
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class SampledError:
 
     A count c is in the interval if neither P(Bin(c, p) ≤ S) nor P(Bin(c, p) ≥ S) is too small. So
     the interval misses the true count with probability at most 1 − confidence. If a bucket was
-    withheld, its S is known to be below the threshold.
+    withheld, `seen` is 0, and S is only known to be below the threshold.
     """
 
     rate: float
@@ -181,8 +181,8 @@ class SampledCounts(Estimator):
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
         """A message adds 1/p, or (τ+m)/p if it lifts the bucket to the threshold.
 
-        An honest person sends the message with probability p. So in such a bucket an honest person
-        adds τ+m on average.
+        An honest person sends a message with probability p. So an honest person who holds a bucket
+        just below the threshold adds τ+m to it on average.
         """
         one = float(1 / self.rate)
         return Shifts(
@@ -196,7 +196,7 @@ class SampledCounts(Estimator):
         if held is not None:
             return math.sqrt(max(self._squared_error(int(c)) for c in np.unique(held.counts)))
         # If c is at least a few times τ/p, the bucket is almost never withheld, and the error grows
-        # up to c = n.
+        # with c. So only c = n is tried above this range.
         low, high = 0, min(users, math.ceil(4 * self.least_copies / self.rate))
         while high - low > _COUNTS:
             # Each step searches a shorter range around the worst count so far.

@@ -17,8 +17,8 @@ Privacy     The messages of the honest people are within total variation 2^−σ
 Error       Geometric noise of rate ε/L, as in central trust, plus rounding, which by default adds
             at most one part in 256 to the variance. If n > h, the variance of the noise is n/h
             times as large. The sum with noise exceeds the range of q with probability below 2^−99.
-Messages    m messages of b bits. Each is uniform, but all messages of one person together reveal
-            the value, apart from a little noise. So the local ε is infinite.
+Messages    m messages of b bits. Each message is uniform, but all messages of one person together
+            reveal the value, apart from a little noise. So the local ε is infinite.
 """
 
 from collections.abc import Iterator, Mapping

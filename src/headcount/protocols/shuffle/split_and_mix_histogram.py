@@ -1,6 +1,6 @@
 """Split and mix for a histogram.
 
-Everybody splits a noisy count of 0 or 1 for every bucket into secret shares.
+For every bucket, each person adds noise to a count of 0 or 1, and splits the result into shares.
 
 Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest. A
             person's counts are 1 for x and 0 for all other buckets. Shares are numbers modulo
@@ -20,9 +20,9 @@ Privacy     Replacing one value changes two sums by 1 each. Each sum has a curat
             (see `secret_sharing`). With `vectors`, Q = q^d and each person has one secret, so
             δ = (1 + e^ε)·2^−σ. With `buckets`, Q = q, and only the two buckets that change matter,
             so δ = (1 + e^ε)·2·2^−σ. All other buckets are independent of these two and have the
-            same law for both neighbors. The noise is drawn from tables. The total variation between
-            the noise drawn for two buckets and its exact law is added (to 2^−σ with `vectors`, to
-            2·2^−σ with `buckets`).
+            same law for both neighbors. The noise is drawn from tables. Let v be the total
+            variation between the noise drawn for two buckets and its exact law. In these formulas
+            for δ, v is added to 2^−σ with `vectors`, and to 2·2^−σ with `buckets`.
 Error       If everyone is honest, each bucket has geometric noise of rate ε/2, as in central trust.
             Otherwise the variance is n/h times as large. The noise of different buckets is
             independent. Since n is known, the variance is 1 − 1/d times that of the noise. The
@@ -94,7 +94,7 @@ class BucketSecrets(Randomizer):
 
     @abstractmethod
     def messages(self, shares: NDArray[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
-        """The messages of everybody. `shares` has share j of person i for bucket b at (i, j, b)."""
+        """The messages of all people. `shares[i, j, b]` is share j of person i for bucket b."""
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         users = len(encoded)
@@ -193,8 +193,8 @@ class BucketSums(Estimator):
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
         # One share can change the sum of a bucket to any number modulo q. Everybody sends a share
-        # of every bucket, so one person can change all sums. An answer is largest if its own sum is
-        # largest and all other sums are smallest.
+        # of every bucket, so one person can change all sums. The answer for a bucket is largest if
+        # the sum of this bucket is largest and all other sums are smallest.
         own = 1 / self.task.domain
         apart = (self.modulus - 1) * (1 - own)
         return Shifts(0.0, 0.0, everywhere=True, answers=(users * own - apart, users * own + apart))

@@ -1,33 +1,35 @@
 """A tree of counts with fake users, or with noise that the shuffler adds.
 
-Such trees were proposed by Hay, Rastogi, Miklau, Suciu 2010, noise from fake users by Luo, Wang, Yi
-2022 and Cheu, Zhilyaev 2022, and noise from a shuffler by Murakami, Sei, Eriguchi 2025.
+Such trees were proposed by Hay, Rastogi, Miklau, Suciu 2010. Noise from fake users was proposed by
+Luo, Wang, Yi 2022 and Cheu, Zhilyaev 2022, and noise from a shuffler was proposed by Murakami, Sei,
+Eriguchi 2025.
 
-Notation    n people, each in one of N cells; m of them are honest. The tree has h levels (see
-            `protocols.tree`) and M nodes in all. μ is the expected noise per node, and
+Notation    Each of n people is in one of N cells; m people are honest. The tree has h levels (see
+            `protocols.tree`) and M nodes in total. μ is the expected noise per node, and
             a = e^{−ε/(2h)}.
-Randomizer  Send h messages: on each level, the node to which the cell belongs. Nodes of all levels
-            have different numbers, so a message tells its level. Messages of one person are not
-            linked after shuffling. With fake users, also send Poisson(Mμ/m) messages, each a
-            uniform node.
-Shuffler    With `noise="shuffler"` it adds T + Z messages of every node, with P(Z = z)
-            proportional to a^|z| for |z| ≤ T. Otherwise it only mixes.
-Analyzer    The number of messages of each node, minus the mean of the noise. A tree is fitted by
-            least squares. Its cells are added up.
-Privacy     If a person's cell is replaced by one below another node of the first level, a message
-            of every level moves. So the view changes in h pairs of nodes, and no replacement
-            changes more. Fake users: the noise X of the honest people is Poisson(μ) in every node,
-            independently. δ is the divergence of (X+1, X') and (X, X'+1), for h pairs of nodes
-            together. With more than one level, its computation rounds it up by about 0.03 % (see
-            `accounting.moved_pairs`). Shuffler: the losses of all 2h numbers add up to at most ε,
-            unless a number is at an end of its range. The probability of that is δ.
+Randomizer  Send h messages: on each level, the node to which the person's cell belongs. No two
+            nodes have the same number, so a message tells its level. With fake users, also send
+            Poisson(Mμ/m) noise messages, each a uniform node. After shuffling, the messages of one
+            person are not linked.
+Shuffler    With `noise="shuffler"`, the shuffler adds T + Z messages of every node, with P(Z = z)
+            proportional to a^|z| for |z| ≤ T. Otherwise, it only mixes the messages.
+Analyzer    The number of messages of each node, minus the mean of the noise. Then a tree is fitted
+            to these counts by least squares, and the counts of its cells are added up.
+Privacy     If a person's cell is replaced by a cell below another node of the first level, the
+            person's message changes on every level. So the view changes in h pairs of nodes, and no
+            replacement changes more nodes. Fake users: the noise X of the honest people is
+            Poisson(μ) in every node, independently. δ is the divergence of (X+1, X') and (X, X'+1),
+            for h pairs of nodes together. With more than one level, the computation rounds δ up by
+            about 0.03 % (see `accounting.moved_pairs`). Shuffler: the privacy losses of all 2h
+            nodes add up to at most ε, unless the noise of one of these nodes is at an end of its
+            range. δ is the probability of this exception.
 Error       Unbiased. `protocols.tree` has the variance, and `protocols.tree_error` the exact law.
             Without the option `fanouts`, the shape of the tree minimizes the mean squared error of
-            the share below an edge. For h levels, μ is about h times that of one level. The
-            variance of the shuffler's noise is h² times that of one level. So the best tree with
-            fake users has more levels.
-Messages    With fake users, h + Mμ/m per person on average. With the shuffler's noise, h per
-            person, and M·T dummies in all on average. The local ε is infinite.
+            the share of people below an edge, averaged over edges. With h levels, μ is about h
+            times as large as with one level. The variance of the shuffler's noise is about h² times
+            as large. So the best tree with fake users has more levels.
+Messages    With fake users, h + Mμ/m messages per person on average. With the shuffler's noise, h
+            messages per person, and on average M·T dummies in total. The local ε is infinite.
 """
 
 import math
@@ -76,7 +78,7 @@ from headcount.randomness.totals import poisson
 
 @dataclass(frozen=True)
 class PathRandomizer(Randomizer):
-    """Sends, for each level, the node to which a cell belongs."""
+    """Sends, for each level, the node to which the person's cell belongs."""
 
     tree: Tree
 
@@ -104,7 +106,7 @@ class PathRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class NoisyPathRandomizer(BucketRandomizer):
-    """Sends the node of each level, and noise messages, each a uniform node of the tree."""
+    """Sends the person's node on each level, and noise messages, each a uniform node."""
 
     tree: Tree
 
@@ -127,7 +129,8 @@ class NoisyPathRandomizer(BucketRandomizer):
 class CountedTree(TreeEstimator):
     """Counts the messages of each node, and subtracts the mean of the noise."""
 
-    # The expected number of noise messages of a node: from each person, and from the shuffler.
+    # The expected numbers of noise messages of a node: those of one person, and those of the
+    # shuffler.
     noise_per_person: Fraction
     added: int
 
@@ -182,7 +185,7 @@ class ShuffledTree(TreeProtocol):
     name = "shuffle.tree"
     trust = Trust.SHUFFLE
 
-    # Who adds the noise: people, as if there were fake users, or the shuffler.
+    # Who adds the noise: the people themselves (fake users), or the shuffler.
     noise: Literal["fake-users", "shuffler"] = "fake-users"
 
     def __post_init__(self) -> None:
@@ -197,7 +200,8 @@ class ShuffledTree(TreeProtocol):
         build: Callable[..., ShuffledTree] = cls  # the task is known to be a distribution
         if budget.delta == 0:
             return
-        # With fewer levels people send fewer messages, and with fewer nodes less noise.
+        # With fewer levels, people send fewer messages of their own. With fewer nodes, they send
+        # less noise.
         found = []
         for fanouts in shapes(task.domain):
             options = {"fanouts": ",".join(map(str, fanouts))}
@@ -228,7 +232,8 @@ class ShuffledTree(TreeProtocol):
         cells, budget = self.task.cells, self.budget
         if self.by_shuffler:
             return best_pure_fanouts(cells, budget.epsilon)
-        # If no noise is enough for one level, none is for more. `noise_per_node` then refuses.
+        # If no noise is enough for one level, no noise is enough for more levels. Then any shape
+        # will do, since `noise_per_node` raises an error.
         return _best_with_fake_users(cells, budget) or (cells,)
 
     @cached_property

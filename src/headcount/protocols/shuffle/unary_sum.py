@@ -2,8 +2,8 @@
 
 Notation    The levels are 0, …, r (see `fixed_point`). n is the number of people; h of them are
             honest. q = λ/(2h) = t/2^64 is the probability that a bit is flipped.
-Randomizer  Take as many ones as the person's level, and add zeros until there are r bits. Flip each
-            bit with probability q, and send all bits.
+Randomizer  Write the person's level as r bits. The number of ones is the level. Flip each bit with
+            probability q, and send all bits.
 Analyzer    The estimate of the sum of all levels is S = (Σy − qnr)/(1−2q) over all bits y.
 Privacy     Bits have no labels, so the view is the number of ones among hr bits. The worst
             neighbors are the levels 0 and r, whatever levels all other people hold. δ is the
@@ -136,12 +136,12 @@ class UnaryEstimator(ResponseEstimator):
 def _calibrate(
     honest: int, budget: Budget, bits: int, calibration: Calibration
 ) -> tuple[int, float] | None:
-    """A weight t within the budget, and its δ over all datasets.
+    """A weight t whose δ is within the budget, and this δ, which is the largest over all datasets.
 
-    None if the paper's t is not within the budget.
+    None if the δ of the paper's t exceeds the budget.
     """
-    # With the weight `alone`, the bits are private even without the shuffler. The division by
-    # `bits` may have rounded up, so the next smaller float is taken.
+    # With the weight `alone`, the bits satisfy ε even without the shuffler. The division by `bits`
+    # may round up, so the next smaller float is used.
     alone = lie_weight(2, math.nextafter(budget.epsilon / bits, 0.0))
     if not budget.delta:
         return alone, 0.0
@@ -187,7 +187,7 @@ class UnarySum(Protocol):
         yield {"bits": max(allowed, 1)}
         span = _whole_span(task)
         if 0 < span < allowed:
-            yield {"bits": allowed // span * span}  # with these, whole numbers are not rounded
+            yield {"bits": allowed // span * span}  # so that whole numbers are not rounded
 
     def check_options(self) -> None:
         check_levels(self, "bits", _MOST_BITS)

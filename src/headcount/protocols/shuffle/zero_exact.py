@@ -53,7 +53,7 @@ from headcount.core.tasks.count import Count
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
-_SMALL = 100  # with at most this many people, q is searched finely, since q = ½ may not be best
+_SMALL = 100  # up to this many people, q is searched in finer steps, since q = ½ may not be best
 _MOST_NOISE = 10**9
 
 
@@ -160,7 +160,7 @@ class ThresholdedErrors:
         return errors
 
     def worst(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.float64]:
-        """For each pair of `low` and `high`, the largest error of all counts between them."""
+        """For each pair of `low` and `high`, the largest error over all counts in this range."""
         # The window is the range of values of M. For counts below the window the error is c², and
         # for counts above the window it is the variance of M. So the largest error is at `low`, at
         # `high`, or in the window.
@@ -303,7 +303,7 @@ def _calibrate(
 
 
 def _most_withheld(honest: int) -> int:
-    """The t with the most noise: that of a fair coin, or the largest whose law can be tabulated."""
+    """The t with the most noise: that of a fair coin, or the largest t that can be tabulated."""
     return min(WHOLE // 2, WHOLE * _MOST_NOISE // honest)
 
 
@@ -365,10 +365,10 @@ class ZeroExact(Protocol):
             least = (
                 self.neighbors.delta(honest, _most_withheld(honest), budget.epsilon)
                 if exact
-                # The paper's closed form has q ≤ ½ for this δ and for larger ones.
+                # The paper's closed form has q ≤ ½ for this δ and for every larger δ.
                 else 2.000001 * counts * math.exp(-honest * (budget.epsilon / counts) ** 2 / 100)
             )
-            least = max(least, 1e-9)  # nobody needs a smaller suggestion
+            least = max(least, 1e-9)  # nobody needs a smaller δ
             feasible = least < 1 and _calibrate(
                 self.neighbors, honest, Budget(budget.epsilon, least), self.calibration
             )

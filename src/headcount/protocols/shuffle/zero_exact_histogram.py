@@ -83,7 +83,7 @@ class HistogramRandomizer(Randomizer):
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         dtype = self.alphabet.dtype
         noise = bernoulli(source, len(encoded) * self.buckets, WHOLE - self.weight)
-        # Each person has a row: first their own message, then the noise message of each bucket.
+        # Each person has a row: first the message x, then the noise message of each bucket.
         sent = np.ones((len(encoded), self.buckets + 1), dtype=np.bool_)
         sent[:, 1:] = noise.reshape(len(encoded), self.buckets)
         every = np.empty(sent.shape, dtype=dtype)
