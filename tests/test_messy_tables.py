@@ -146,7 +146,7 @@ def test_a_table_with_labels_from_a_data_dictionary(
         (["--column", "v", "--task", "count", "--dictionary", "d.toml"], "--dictionary must come"),
         (["--table", "region,sex", "--dictionary", "bad.json"], "bad.json must be a readable"),
         (["--table", "region,sex", "--dictionary", "d.yaml"], "must end in .json, .toml, .csv"),
-        (["--table", "region,sex", "--dictionary", "none.toml"], "none.toml must be a readable"),
+        (["--table", "region,sex", "--dictionary", "none.toml"], "dictionary, got: No such file"),
         (["--table", "region,sex", "--dictionary", "flat.toml"], "list of labels for each column"),
         (["--column", "v", "--quiet", "--verbose"], "must not come together"),
     ],

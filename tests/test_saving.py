@@ -278,6 +278,7 @@ def test_an_interrupt_after_the_charge_waits_for_the_answer(
         (["ledger", "export", "spent.json"], "hard.json", "a different file from the ledger"),
         (["ledger", "export", "spent.json"], "soft.json", "a different file from the ledger"),
         ([*ASKED, "--ledger", "spent.json"], "soft.json", "a different file from the ledger"),
+        ([*ASKED, "--ledger", "loop.db"], "new.json", "there must be a ledger at 'loop.db'"),
         (
             ["estimate", "people.parquet", *ASKED[2:]],
             "people.parquet",
@@ -315,6 +316,7 @@ def test_nothing_that_is_read_is_written_over(
     assert headcount("ledger", "create", "spent.json", *limit).status == 0
     Path("hard.json").hardlink_to("spent.json")
     Path("soft.json").symlink_to("spent.json")
+    Path("loop.db").symlink_to("loop.db")
     Path("people.html").symlink_to("people.parquet")
     Path("folder").mkdir()
     Path("folder/a.parquet").write_bytes(Path("people.parquet").read_bytes())

@@ -152,6 +152,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_survey_commands(headcount: Headcount, place: Path) -> None:
     assert headcount("survey", "new", "--out", "new.toml").status == 0
     assert headcount("survey", "new", "--out", "new.toml").status == 2
+    other = headcount("survey", "new", "--out", "new.csv")
+    assert (other.status, (place / "new.csv").exists()) == (2, False)
+    assert "the file name of a survey must end in .toml, got 'new.csv'" in other.err
     assert len(hc.Survey.load("new.toml").questions) == 8
     checked = headcount("survey", "check", "q.toml")
     assert checked.status == 0

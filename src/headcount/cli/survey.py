@@ -48,11 +48,13 @@ SavedResults = Annotated[
 
 
 def new(
-    out: Annotated[Path, typer.Option(help="The file to write. It must not exist yet.")] = Path(
-        "survey.toml"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="The file to write, a .toml file. It must not exist yet.")
+    ] = Path("survey.toml"),
 ) -> None:
     """Write an example of a survey file, with comments."""
+    if out.suffix.lower() != ".toml":
+        raise InvalidParameter(f"the file name of a survey must end in .toml, got {out.name!r}")
     if out.exists():
         raise InvalidParameter(f"--out must be a new file, got {str(out)!r}, which exists")
     check_writable(out)

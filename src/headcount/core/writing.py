@@ -129,7 +129,8 @@ def same_file(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
-        return one.resolve() == other.resolve()
+        # A link that leads to itself has a real path, too. `Path.resolve` would fail.
+        return os.path.realpath(one) == os.path.realpath(other)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headcount.core.errors import InvalidParameter, UnreadableData
+from headcount.data.rows import unreadable
 
 
 class DataDictionary:
@@ -36,10 +37,7 @@ class DataDictionary:
         try:
             found = readers[path.suffix.lower()](path.read_text(encoding="utf-8-sig"))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            lines = str(error).splitlines() or [type(error).__name__]
-            raise UnreadableData(
-                f"{self.name} must be a readable data dictionary, got: {lines[0]}"
-            ) from None
+            raise unreadable(self.name, error, "a readable data dictionary") from None
         wrong = [column for column, labels in found.items() if not _are_labels(labels)]
         if wrong:
             raise UnreadableData(
