@@ -9,12 +9,14 @@ from headcount.accounting.laws import LEAST_FLOAT
 def least_private(
     delta_at: Callable[[int], float], delta: float, *, start: int, stop: int, steps: int = 10
 ) -> int | None:
-    """The smallest integer amount of noise in [start, stop] with delta_at(noise) ≤ delta.
+    """An integer amount of noise in [start, stop] with delta_at(noise) ≤ delta.
 
-    δ usually falls as the noise grows, but it is not monotone, and it may rise again at the end of
-    the range. So the search first walks up from `start`. Each step adds a fraction 1/steps of the
-    noise, but at least 1. When δ is small enough, the search bisects the last step. δ has been
-    computed for the result. The result is None if δ is never small enough on the walk.
+    If δ always falls as the noise grows, the result is the smallest such amount. δ usually falls as
+    the noise grows, but it is not monotone, and it may rise again at the end of the range. So the
+    search first walks up from `start`. Each step adds a fraction 1/steps of the noise, and not less
+    than 1. When δ is small enough, the search bisects the last step. The search has evaluated
+    `delta_at` at the result, so the bound on δ holds in any case. The result is None if δ is never
+    small enough on the walk.
     """
     insufficient, noise = start - 1, start
     while delta_at(noise) > delta:
@@ -39,8 +41,8 @@ def near_least_private(
     Call an amount of noise private if delta_at(noise) ≤ delta. δ must fall smoothly with more
     noise. Few evaluations of δ are needed, because ln δ is nearly linear in the noise. If `start`
     is private, the result is `start`. If no private amount meets the lower bound, the result is the
-    smallest private amount. δ has been computed for the result. The result is None if `stop` is not
-    private.
+    smallest private amount. The search has evaluated `delta_at` at the result, so the result is
+    private even if δ does not fall smoothly. The result is None if `stop` is not private.
     """
 
     def log_at(noise: int) -> float:

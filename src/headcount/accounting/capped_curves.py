@@ -15,7 +15,7 @@ from headcount.core.guarantee import PrivacyCurve
 
 _STEPS = 1000  # losses are split between neighboring multiples of ε/1000
 _LARGEST = 4.0  # losses above max(4, 4ε) count as infinite
-_LARGEST_EXPONENT = 100.0  # for an ε above this, outcomes are cut off as for this ε
+_LARGEST_EXPONENT = 100.0  # the largest ε in the factor e^−ε that lowers the cut-off
 _BENDS = 400
 
 
@@ -64,7 +64,8 @@ def _coarse(
     high, low = upper[likely], lower[likely]
     with np.errstate(divide="ignore"):
         losses = np.log(high / low)
-    # The masses have a relative error of `slack`. The logarithm of a float is between −800 and 800.
+    # The masses have a relative error of `slack`. Finite logarithms are between −800 and 800, so
+    # 2000·ROUNDING exceeds their rounding errors.
     losses += 2.1 * law.slack + 2000 * ROUNDING
     most = int(max(_LARGEST, _LARGEST * step * _STEPS) / step)
     infinite = losses > most * step

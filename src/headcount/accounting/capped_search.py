@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from headcount.accounting.capped import CappedNoise, HonestPeople, pair_law
 
 _POINTS = 96  # the number of values of V in a grid for a count, if the law is smooth
-_FEW_POINTS = 32  # the same number for two buckets, whose δ takes longer to compute
+_FEW_POINTS = 32  # the number of values of V for two buckets, whose δ takes longer to compute
 _DEVIATIONS = 15  # the width of the window of V, in standard deviations
 _FEW_PEOPLE = 60  # with fewer people, the law is not smooth, and every V is computed
 _ROUNDS = (50, 25)  # the largest numbers of iterations, for a count and for two buckets
@@ -64,8 +64,8 @@ def best_noise(wish: Wish) -> CappedNoise | None:
     """The noise with the smallest error that the search finds, or None if it finds none."""
     if not wish.crowds.ranges:
         return None
-    # `length` compares the longest jump J with the length that is needed, since e^{−rate·J} should
-    # be far below δ.
+    # `length` is the x of `_LONGEST`. The longest jump that is needed is about proportional to
+    # ln(1/δ)/rate.
     length = (wish.slots - 1) * wish.rate * math.log(1e6) / max(math.log(1 / wish.delta), 1.0)
     start = CappedNoise(
         wish.slots,

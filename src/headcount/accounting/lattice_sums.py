@@ -64,8 +64,8 @@ def reach(terms: Sequence[Term], rare: float) -> tuple[float, float]:
     mean + b with probability at most `rare`.
 
     By Chernoff's bound, (ln(1/rare) + ln E[e^{θ(X − E X)}])/θ is a possible b for any θ > 0, and
-    the least over several θ is used. For a, θ has the opposite sign in the exponent. Values outside
-    the terms' windows are not counted.
+    the least over several θ is used. For a, θ has the opposite sign in the exponent. The bound
+    leaves out the values in the `tail` of a term.
     """
     deviation = math.sqrt(sum(term.variance for term in terms)) or 1.0
     found = []

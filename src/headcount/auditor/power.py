@@ -16,12 +16,13 @@ Leak        An output has a chance of x on one side and of 0 on the other. If th
             runs to refute the claim.
 Response    There are two answers, one for each side. Each side gives its own answer with a chance
             of 1 − q, where q = (1 − δ)/(1 + e^ε), and the other answer with a chance of q. An event
-            consists of a single answer, or of both answers, which show nothing. The first half of
-            the m runs decides which side gives an answer more often. This decision is correct if it
-            names the answer's own side. The other half of the m runs decides between the single
-            answer and both answers together: the event with the larger expected ε is chosen. Then
-            the event is counted in the n runs. Most of 1 − POWER is for this last count, since the
-            two decisions are hardly ever wrong.
+            consists of a single answer or of both answers. An event of both answers always occurs
+            on both sides, so it shows nothing. The first half of the m runs decides which side
+            gives an answer more often. This decision is correct if it names the answer's own side.
+            The other half of the m runs decides between the single answer and both answers
+            together: the event with the larger expected ε is chosen. Then the event is counted in
+            the n runs. Most of 1 − POWER is for this last count, since the two decisions are hardly
+            ever wrong.
 """
 
 import math

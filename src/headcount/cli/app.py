@@ -1,5 +1,5 @@
-"""The command line with all of its commands. Each command is a file that reads options, calls the
-library and shows the result.
+"""The command line with all of its commands. Each command is a function that reads options, calls
+the library and shows the result.
 """
 
 from functools import cache

@@ -60,7 +60,7 @@ def deliver_groups(
     *,
     as_json: bool,
 ) -> None:
-    """Find and print the number of people that each of two groups needs."""
+    """Find and print how many people each of two groups needs for a test to find a difference."""
     if epsilon is None:
         raise InvalidParameter("--difference must come with --epsilon, got none")
     with progress("searching") as step:

@@ -65,11 +65,11 @@ def deliver(
     `show` prints the answer on the console. `show` is called with the path to which the answer was
     saved, or with None.
 
-    An answer is printed even if it cannot be saved, and the error is raised afterwards. If an
-    answer can be neither saved nor printed, it goes to standard error as JSON, provided that `out`
-    is given or that budget was spent on the answer (`paid`). If the reader of a pipe stops early,
-    as `head` does, that is an error only if the answer is lost. `refusal` is an error that belongs
-    to the answer. It is raised after the answer is printed.
+    An answer is printed even if it cannot be saved, and the error is raised afterwards. An answer
+    must not be lost if `out` is given, or if budget was spent on it (`paid`). If such an answer is
+    not saved and cannot be printed, it is written to standard error as JSON. If the reader of a
+    pipe stops early, as `head` does, an error is raised only in this case. `refusal` is an error
+    that belongs to the answer. It is raised after the answer is printed.
     """
     failure: BaseException | None = refusal
     saved = None

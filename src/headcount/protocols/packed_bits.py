@@ -19,7 +19,10 @@ def row_bytes(bits: int) -> int:
 
 
 def as_rows(payload: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """The messages as a table with a row of bytes for each message. A row may be one byte long."""
+    """The messages as a table with a row of bytes for each message.
+
+    A message that is a single number becomes a row of one byte.
+    """
     return np.ascontiguousarray(payload).reshape(-1, row_bytes(bits))
 
 
@@ -115,7 +118,7 @@ def _add(digits: list[list[NDArray[np.uint8]]], digit: NDArray[np.uint8], place:
 
 
 def _sum(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """The same result as `column_sums`, for few rows. It is computed bit by bit."""
+    """The sums of `column_sums` for few rows, computed bit by bit. Unused bits are included."""
     total = np.zeros(8 * rows.shape[1], dtype=np.int64)
     for start in range(0, len(rows), 255):  # the sum of 255 bits fits into a byte
         bits = np.unpackbits(rows[start : start + 255], axis=1, bitorder="little")

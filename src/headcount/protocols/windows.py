@@ -27,9 +27,11 @@ from headcount.protocols.responses import ratio_epsilon, share_weight
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
 from headcount.randomness.totals import binomial, uniform_sum
 
-_LEAST_LEVELS = 2**7  # the smallest default number of levels; outputs still fit into a byte
-# With the default levels, the variance of responses is at least this many times that of rounding,
-# unless this needs too many levels.
+# The smallest default number of levels, except for whole numbers in a smaller range. With this many
+# levels, an output fits into a byte.
+_LEAST_LEVELS = 2**7
+# The default number of levels makes the variance of responses at least this many times the variance
+# of rounding. But there is a maximum number of levels.
 _RESPONSE_TO_ROUNDING = 1000
 
 

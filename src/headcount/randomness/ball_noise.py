@@ -1,6 +1,7 @@
 """Exact draws of the noise of `accounting.ball_noise` and `accounting.cut_ball`.
 
-The radius of a ball is drawn first, and then a uniform choice in this ball.
+People tick boxes, and each box has a count, to which noise is added. The radius of a ball is drawn
+first, and then a uniform choice in this ball.
 """
 
 import math
@@ -24,7 +25,7 @@ from headcount.randomness.exact_table import ExactTable
 
 @dataclass(frozen=True)
 class BallDraws:
-    """Draws the noise of all boxes."""
+    """Draws the noise on the counts of all boxes."""
 
     noise: BallNoise
 
@@ -40,15 +41,16 @@ class BallDraws:
 
 
 def in_cut_ball(source: Source, cut: CutBall) -> NDArray[np.int64]:
-    """The noise of all boxes, cut to a ball."""
+    """The noise of all boxes, under a law that allows only noise inside the largest ball."""
     return in_ball(source, cut.noise, drawn_place(source, cut.layers))
 
 
 def in_ball(source: Source, ball: BallNoise, radius: int) -> NDArray[np.int64]:
     """A uniform choice in the ball of this radius.
 
-    First, the numbers of positive and of negative boxes are drawn, then the boxes themselves, and
-    then the noise of each box.
+    In a cube, the noise of each box is drawn independently. In other balls, the numbers of boxes
+    with positive and with negative noise are drawn first. Then these boxes are drawn, and then
+    their noise.
     """
     if ball.is_cube:
         drawn = uniform(source, ball.boxes, 2 * radius + 1)

@@ -23,10 +23,10 @@ from headcount.core.decimal_digits import as_decimal, decimal_digits
 from headcount.core.source import Source
 from headcount.randomness.draws import decided, real_bernoulli
 
-_LARGE = 14  # J is the smallest integer for which γ·2^J is at least this
+_LARGE = 14  # J ≥ 0 is the smallest integer for which γ·2^J is at least this
 _MOST_DIGITS = 50  # with more digits, numbers may not fit into 64 bits
 _CHUNK = 1 << 17
-_FEW = 1024  # with fewer numbers, all coins are tossed at once
+_FEW = 1024  # for fewer numbers, `_few_coins` draws the digits of all numbers in one call
 
 
 def exponential_coins(source: Source, gamma: Fraction, count: int) -> NDArray[np.uint8]:
@@ -73,7 +73,8 @@ def _few_coins(source: Source, gamma: Fraction, count: int, places: int) -> NDAr
     """All coins of a few numbers, with one row per number. A row holds the first J digits of the
     number, and whether the part above them is positive.
 
-    Drawing 64 bits for each coin at once is faster than a call for each coin.
+    One call of the source draws 64 random bits for each coin. For a few numbers, this is faster
+    than a separate call for each digit.
     """
     thresholds = _thresholds(gamma, places)
     drawn = source.integers(count * (places + 1), np.uint64).reshape(count, places + 1)

@@ -148,8 +148,8 @@ def _compared(digit: int, drawn: NDArray[Any], equal: Any, below: NDArray[np.uin
     """Compare one more binary digit of each number with the threshold. This updates `below` in
     place. It returns a mask, whose ones are the numbers that are still equal to the threshold.
 
-    A random bit may stand for either digit. Here, a drawn 1 means that the number's digit equals
-    the threshold's digit.
+    A drawn 1 means that the number's digit equals the threshold's digit, and a drawn 0 means that
+    it differs. So the number's digit is 0 or 1 with equal probability, like the drawn bit.
     """
     if equal is None:  # before the first digit, all numbers are equal
         if digit:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ALLOWED = "an answer"
-_FEW = 10_000  # in local trust, up to this many people have one executor for all messages
+_FEW = 10_000  # in local trust, a crowd of at most this many people is put into one partition
 
 
 def is_spark(data: Any) -> bool:
@@ -89,7 +89,7 @@ class CheckStep:
 
 @dataclass(frozen=True)
 class AnswerStep:
-    """Makes the messages of all releases for the people of a partition, and counts them."""
+    """Makes the messages of a partition's people for all releases, and tallies the messages."""
 
     reader: Reader
     design: Design
@@ -160,7 +160,7 @@ class SparkColumns(dict[str, Any]):
 
 @dataclass(frozen=True, eq=False)
 class SparkRespondents(People):
-    """The people who answered on Spark. A group is a release."""
+    """The people who answered on Spark. Each release has a group, named by the release's index."""
 
     columns: SparkColumns
     design: Design
@@ -172,8 +172,8 @@ class SparkRespondents(People):
 
     @property
     def users(self) -> Mapping[Group, int]:
-        """The number of all people. In local trust, only some of them answer a release, and their
-        devices decide at random.
+        """The number of all people, for every release. In local trust, only some of them answer a
+        release. The executors draw these people at random, so their number is not known yet.
         """
         return dict.fromkeys(self.protocols, self.columns.users)
 

@@ -11,17 +11,17 @@ Privacy     Let f be the law of the sum of independent variables NB(1, ab) and N
             δ = (1−b)/(1−ab)·HS_{ε−ε₋}(f ‖ f moved by 1) in one direction. In the other direction δ
             is 0 for ε ≥ ε₊, whatever the flood is. So the protocol uses ε₊ = ε. Only ε₋, which is
             the option `epsilon1`, must be less than ε, to leave a part of ε for the flood. All
-            neighbors have the same pair of views up to a shift, and δ is computed exactly. Paper
-            (the lemma of Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021): ε₊ = ε₋, r = 3(1 + ln(1/δ)),
-            p = e^{−0.2(ε−ε₋)}.
+            neighbors have the same pair of views up to a shift, and δ is computed exactly. With
+            `calibration="paper"`, the noise is that of a lemma of Ghazi, Kumar, Manurangsi, Pagh,
+            Sinha 2021: ε₊ = ε₋, r = 3(1 + ln(1/δ)), p = e^{−0.2(ε−ε₋)}.
 Error       The variance is (n/h)(b/(1−b)² + a/(1−a)²). If ε₊ = ε₋ and everybody is honest, the
             error is two-sided geometric noise.
 Bundles     A bundle holds all messages of one person, each in its own slot. With `max_slots=K`,
             nobody ever has more than K messages. With `minimize="slots"`, K is the smallest number
             of slots that allows the wanted error. `capped_noise` describes the noise of these
             options.
-Messages    x + (b/(1−b) + a/(1−a) + 2rp/(1−p))/h messages of 1 bit on average. Whoever sees one
-            person's messages can tell x, so the local ε is infinite. The options of
+Messages    x + (b/(1−b) + a/(1−a) + 2rp/(1−p))/h messages of 1 bit on average. Only a person
+            with x = 0 may send no message at all, so the local ε is infinite. The options of
             `correlated_protocol` trade messages for error.
 """
 
@@ -63,7 +63,7 @@ from headcount.protocols.capped_noise import (
 from headcount.protocols.correlated_noise import CorrelatedNoise, cheapest_flood
 from headcount.protocols.correlated_protocol import WISHES, CorrelatedProtocol, NoiseFamily
 
-_ROOM = 2.0**-24  # a margin above the relative rounding error of all laws
+_ROOM = 2.0**-24  # the part of ε that is left unused, to cover the rounding errors of all laws
 _PEOPLE = 1 << 15  # messages are made for this many people at a time, so that they fit into caches
 _SIGNS = np.tile(np.array([1, -1], dtype=np.int8), _PEOPLE)
 
@@ -158,7 +158,7 @@ def _bundles(shares: Mapping[tuple[int, int], Fraction], value: int) -> BundleLa
 
 @dataclass(frozen=True)
 class SignedCounts(Estimator):
-    """Computes the number of messages +1 minus the number of messages −1."""
+    """Computes (number of +1) − (number of −1), minus the mean of the noise."""
 
     noise: CorrelatedNoise | CappedShares
 
@@ -228,11 +228,10 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
     tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
 
     # If given, nobody has more messages than this. Then the protocol uses the noise with the
-    # smallest error that its search finds.
+    # smallest error that its search finds, unless `minimize` is "slots".
     max_slots: int | None = None
     # The quantity that is minimized for the wanted error: a person's expected number of messages,
-    # or the largest number of messages that a person can have. The largest number is the number of
-    # slots of a bundle.
+    # or the number of slots of a bundle. Nobody can have more messages than slots.
     minimize: Literal["messages", "slots"] = "messages"
 
     @classmethod
