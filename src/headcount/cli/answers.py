@@ -39,8 +39,8 @@ class AnswerOptions:
         typer.Option(
             "--sampling",
             help="Give the interval for the population from which people were sampled. For a count "
-            "or a bucket, it is an interval for the share of the population times the number of "
-            "people. The interval is valid for any distribution of values.",
+            "or a bucket, the interval is for the population's share, multiplied by the number of "
+            "people in the table. With more than 2,000 buckets, it is approximate.",
         ),
     ] = False
     simultaneous: Annotated[

@@ -49,12 +49,13 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
 }
 _GROUPS = ("survey", "ledger", "shuffler", "analyzer")
 _STATUSES = (
-    "Exit status: 0 for success; 1 if an audit refutes a claim, or a report exceeds a "
-    "threshold; 2 if the usage or the input is wrong, or if the answer could not be saved or "
-    "printed; 3 if no protocol meets the requirements, or if the named protocol does not; 4 if "
-    "the charge would exceed the limit of a ledger; 70 for a bug in Headcount; 129 if the "
-    "terminal was closed; 130 for Ctrl-C; 143 for a signal to terminate. Set NO_COLOR to turn "
-    "colors off, and HEADCOUNT_CACHE to the folder where plans are cached."
+    "Exit status: 0 for success; 1 if an audit refutes a claim, if a report exceeds a "
+    "threshold, or if a survey has too few people to be closed; 2 if the usage or the input is "
+    "wrong, or if the answer could not be saved or printed; 3 if no protocol meets the "
+    "requirements, or if the named protocol does not; 4 if the charge would exceed the limit of "
+    "a ledger; 70 for a bug in Headcount; 129 if the terminal was closed; 130 for Ctrl-C; 143 "
+    "for a signal to terminate. Set NO_COLOR to turn colors off, and HEADCOUNT_CACHE to the "
+    "folder where plans are cached."
 )
 
 

@@ -34,8 +34,8 @@ class ShareOptions:
     among: Annotated[
         str | None,
         typer.Option(
-            help="Also show the share of each of these buckets of a histogram, such as yes,no, "
-            "among all of them. People in other buckets, who may not have answered, are left out."
+            help="Buckets of a histogram, such as yes,no. Also show the share of each, among the "
+            "people in these buckets. All others, such as people who did not answer, are left out."
         ),
     ] = None
 

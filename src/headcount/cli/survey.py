@@ -94,8 +94,8 @@ def plan(
         str | None,
         typer.Option(
             help="Largest margin of error that any question may have, such as 3%. Also show the "
-            "smallest epsilon for this margin from privacy alone, and the least number of people "
-            "for this margin with sampling."
+            "smallest epsilon for which privacy alone stays within this margin, and the smallest "
+            "number of people for which privacy and sampling together do."
         ),
     ] = None,
     out: Annotated[

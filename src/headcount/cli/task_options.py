@@ -94,7 +94,8 @@ class TaskOptions:
     at: Annotated[
         str | None,
         typer.Option(
-            help="Quantiles to estimate: shares of the people below them, such as 0.1,0.5,0.9. "
+            help="Quantiles to estimate, each given as the share of the people below it, such as "
+            "0.1,0.5,0.9. "
             "[default: 0.25,0.5,0.75]"
         ),
     ] = None

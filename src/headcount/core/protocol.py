@@ -377,7 +377,8 @@ def least_users(trust: Trust, crowd: Crowd) -> int:
 
     In shuffle trust, people's messages hide each other, so the whole crowd must take part. In local
     trust, each person's own noise is enough. In central trust, the curator's noise is enough. So in
-    these two trust models, fewer people only make the error larger than planned.
+    these two trust models, fewer people only make the error relative to the crowd larger than
+    planned.
     """
     return crowd.users if trust is Trust.SHUFFLE else 1
 
