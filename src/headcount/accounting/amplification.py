@@ -44,18 +44,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Rational
 
 import numpy as np
 
 from headcount.accounting.inversion import MOST_NOISE, Flips, edge_delta, positive_part
 from headcount.accounting.laws import LEAST_FLOAT, ROUNDING
+from headcount.accounting.response_matrix import LOOSE, Classes, private_laws, value_pairs
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS
-from headcount.core.decimal_digits import as_decimal, decimal_digits, exponential
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import short
 
@@ -65,9 +63,6 @@ _NEGLIGIBLE = 1e-40  # blocks of datasets with a smaller δ are not halved
 MOST_BITS = 2**20  # the largest number of bits that one person may hold
 _MOST_LOCAL = 300.0  # a larger ε₀ protects nobody, and e^(2ε₀) might overflow
 _LEAST_STEP = 1e-15  # the smallest step of a search near 0
-_LOOSE = 2.0**-40  # if a randomizer is given in floats, losses may exceed ε₀ by this amount
-
-Classes = tuple[tuple[float, float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -138,7 +133,7 @@ class Amplification(ABC):
         epsilon, delta = _at_least_0("epsilon", epsilon), _probability("delta", delta)
         private = epsilon
         if self.delta(private, epsilon) > delta:
-            private = max(0.0, epsilon - 2 * _LOOSE * max(1.0, epsilon))
+            private = max(0.0, epsilon - 2 * LOOSE * max(1.0, epsilon))
             if self.delta(private, epsilon) > delta:
                 raise InvalidParameter(
                     "`randomizer` must give fractions for a budget this small, got floats with "
@@ -334,8 +329,10 @@ class Blanket(Amplification):
                 "`randomizer` must be a function that gives a matrix for every local_epsilon, "
                 f"got {type(randomizer).__name__}"
             )
-        known = lru_cache(maxsize=8)(lambda local: _given(randomizer(local), local))
-        return cls(honest, lambda local: _pairs(known(local)[0]), lambda local: known(local)[1])
+        known = lru_cache(maxsize=8)(lambda local: private_laws(randomizer(local), local))
+        return cls(
+            honest, lambda local: value_pairs(known(local)[0]), lambda local: known(local)[1]
+        )
 
     def _pure_epsilon(self, local_epsilon: float) -> float:
         return self.pure(local_epsilon)
@@ -378,90 +375,6 @@ def clones_closed_form(honest: int, local_epsilon: float, delta: float) -> float
     ratio = math.exp(local)
     gain = 8 * math.sqrt(ratio * log / honest) + 8 * ratio / honest
     return math.log1p(math.tanh(local / 2) * gain) * (1 + 16 * ROUNDING)
-
-
-def _given(rows: object, local_epsilon: float) -> tuple[list[list[Fraction]], float]:
-    """The laws as fractions, checked to be ε₀-private, and an upper bound on their losses."""
-    table, exactly = _matrix(rows)
-    # A float has a relative error of up to 2^−50, so a ratio of two floats may be off by 2^−49.
-    blur = Fraction(0 if exactly else 2.0**-49)
-    pure = local_epsilon if exactly else math.nextafter(local_epsilon + _LOOSE, math.inf)
-    for chances in zip(*table, strict=True):
-        least, most = min(chances), max(chances)
-        private = not _above_exp(most / least * (1 + blur), pure) if least > 0 else most == 0
-        if least < 0 or not private:
-            raise InvalidParameter(
-                "`randomizer` must give probabilities that are at least 0, and that differ between "
-                "two values by a factor of at most e^local_epsilon, got other numbers at "
-                f"local_epsilon={local_epsilon!r}"
-            )
-    return table, pure
-
-
-def _matrix(rows: object) -> tuple[list[list[Fraction]], bool]:
-    """The laws as fractions, one row per value, and whether all entries were given as fractions."""
-    try:
-        given = [list(row) for row in rows]  # type: ignore[attr-defined]
-    except TypeError:
-        raise InvalidParameter(
-            f"`randomizer` must give rows of probabilities, got {type(rows).__name__}"
-        ) from None
-    if len(given) < 2 or len({len(row) for row in given}) > 1:
-        raise InvalidParameter("`randomizer` must give two rows or more, all of the same length")
-    exactly = all(isinstance(chance, Rational) for row in given for chance in row)
-    table = [
-        [
-            Fraction(chance)
-            if isinstance(chance, Rational)
-            else Fraction(checks.real("randomizer", chance))
-            for chance in row
-        ]
-        for row in given
-    ]
-    off = max(abs(sum(row, Fraction(0)) - 1) for row in table)
-    if off > (0 if exactly else 2.0**-40):
-        raise InvalidParameter("`randomizer` must give rows that sum to 1")
-    return table, exactly
-
-
-def _above_exp(ratio: Fraction, exponent: float) -> bool:
-    """Whether ratio > e^exponent.
-
-    The precision grows until the two numbers differ. They must differ at some digit, because e^x
-    is irrational for every rational x except 0.
-    """
-    if exponent == 0 or ratio <= 1:
-        return ratio > 1
-    digits = 30
-    while exponent < ratio.numerator.bit_length():  # otherwise, ratio < 2^b < e^b for b bits
-        with decimal_digits(digits):
-            power, quotient = exponential(exponent), as_decimal(ratio)
-            # This factor exceeds 1 by more than the rounding of both numbers and their products.
-            margin = 1 + Decimal(1).scaleb(3 - digits)
-            if power > quotient * margin:
-                return False
-            if quotient > power * margin:
-                return True
-        digits *= 2
-    return False
-
-
-def _pairs(table: list[list[Fraction]]) -> list[Classes]:
-    """The classes of every ordered pair of values. Pairs with the same classes are listed once."""
-    columns = list(zip(*table, strict=True))
-    kinds = set()
-    for x, here in enumerate(table):
-        for there in table[:x] + table[x + 1 :]:
-            classes: dict[tuple[Fraction, Fraction], Fraction] = {}
-            for column, one, other in zip(columns, here, there, strict=True):
-                if least := min(column):
-                    ratios = one / least, other / least
-                    classes[ratios] = classes.get(ratios, Fraction(0)) + least
-            kinds.add(frozenset((omega, *ratios) for ratios, omega in classes.items()))
-    return [
-        tuple((float(omega), float(one), float(other)) for omega, one, other in kind)
-        for kind in kinds
-    ]
 
 
 def _blanket_delta(honest: int, classes: Classes, epsilon: float) -> float:
