@@ -7,10 +7,13 @@ The tests are in `test_conformance_*.py`. They try every registered protocol, or
 
 import itertools
 import math
+import pickle
 import typing
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -24,6 +27,7 @@ from headcount.protocols.registry import protocol_class
 Options: TypeAlias = tuple[tuple[str, Any], ...]
 Setting: TypeAlias = tuple[float, float, int, int]  # epsilon, delta, users, honest
 Pair: TypeAlias = tuple[str, hc.Task]
+Crowds: TypeAlias = list[tuple[hc.Protocol, int]]
 # A test of a law with a fixed seed fails below this p-value. A wrong law must fall far below it.
 ALARM = 1e-6
 # Each protocol is tried with those of these tasks that it answers.
@@ -128,6 +132,52 @@ WORDS_JUDGED_ELSEWHERE = {
     ("shuffle.noisy-shuffler", "shares"): "tests/test_noisy_shuffler_sums.py",
 }
 
+# Workers of one run ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One of several processes that run the tests. They share the protocols that they build.
+
+    Each of them begins with other protocols, and reads from the folder what the others have built.
+    """
+
+    number: int
+    workers: int
+    folder: Path
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> "Worker | None":
+        """The worker that this process is, or None if there is only one process."""
+        given = getattr(config, "workerinput", None)
+        if given is None:
+            return None
+        number = int(given["workerid"].removeprefix("gw"))
+        return cls(number, given["workercount"], Path(given["built"]))
+
+    def order(self, pairs: list[Pair]) -> list[Pair]:
+        """The order in which this worker builds protocols."""
+        first = len(pairs) * self.number // self.workers
+        return pairs[first:] + pairs[:first]
+
+    def shared(self, file_name: str, build: Callable[[], Crowds]) -> Crowds:
+        """What `build` returns. It is not called if another worker has already called it."""
+        file = self.folder / file_name
+        if file.exists():
+            built: Crowds = pickle.loads(file.read_bytes())
+            return built
+        built = build()
+        unfinished = file.with_name(f"{file_name}.{self.number}")
+        unfinished.write_bytes(pickle.dumps(built))
+        unfinished.replace(file)
+        return built
+
+
+# The worker that this process is. It is set before protocols are built. Tests that replace
+# protocols by others set it to None, since they must build all protocols themselves.
+worker: Worker | None = None
+
+
 # What a test asks for ----------------------------------------------------------------------------
 
 # Enumerated crowds, and large ones. `sparing` is for tests that take long. In central trust the
@@ -200,7 +250,10 @@ def asked_crowds(
     only: str | None, quick: bool, *, small: bool, sparing: bool, central: bool
 ) -> Iterator[tuple[hc.Protocol, bool]]:
     """The protocols that a test tries, and whether only the slow tests try them."""
-    for name, task in asked_pairs(only, enumerated=small):
+    pairs = asked_pairs(only, enumerated=small)
+    for pair in worker.order(pairs) if worker else []:
+        crowds(small, *pair, quick)
+    for name, task in pairs:
         for number, (p, before) in enumerate(crowds(small, name, task, quick)):
             if p.trust is hc.Trust.CENTRAL and not central:
                 continue
@@ -279,10 +332,21 @@ def build(name: str, task: hc.Task, setting: Setting, options: Options) -> hc.Pr
 
 
 @cache
-def crowds(small: bool, name: str, task: hc.Task, quick: bool) -> list[tuple[hc.Protocol, int]]:
+def crowds(small: bool, name: str, task: hc.Task, quick: bool) -> Crowds:
     """The settings of a protocol, each with the number of earlier settings that have the same
     options. If quick, there are only as many as the quick tests try.
     """
+
+    def build_them() -> Crowds:
+        return build_crowds(small, name, task, quick)
+
+    if worker is None:
+        return build_them()
+    about = ("small" if small else "large", name, task.name, "quick" if quick else "all")
+    return worker.shared("-".join(about), build_them)
+
+
+def build_crowds(small: bool, name: str, task: hc.Task, quick: bool) -> Crowds:
     found, tried = [], Counter[Options]()
     most = quick_settings(small, name, task) if quick else math.inf
     options = SMALL_OPTIONS if small else LARGE_OPTIONS

@@ -6,8 +6,9 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow
@@ -28,12 +29,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--protocol", help="the only protocol that the conformance suite tries")
 
 
+@cache
+def folder_of_workers() -> "tempfile.TemporaryDirectory[str]":
+    return tempfile.TemporaryDirectory(prefix="headcount-workers-")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give all workers the same folder, where they share the protocols that they build."""
+    node.workerinput["built"] = folder_of_workers().name
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marks = {mark.name for mark in metafunc.definition.iter_markers()}
     if marks & {"crowds", "pairs"}:
-        from conformance import parametrize  # loads all protocols
+        import conformance  # loads all protocols
 
-        parametrize(metafunc)
+        conformance.worker = conformance.Worker.of(metafunc.config)
+        conformance.parametrize(metafunc)
 
 
 @pytest.fixture(scope="module")

@@ -262,6 +262,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Original, st
     (line,) = (line for table, _, line in guide.additions() if table == "SMALL_OPTIONS")
     for name, tried in ast.literal_eval(f"{{{line}}}").items():
         monkeypatch.setitem(conformance.SMALL_OPTIONS, name, tried)
+    monkeypatch.setattr(conformance, "worker", None)
     forget()
     yield put
     forget()
