@@ -23,6 +23,7 @@ from headcount.data.cleaning import cleaning
 from headcount.data.engine import Crowds, Engine
 from headcount.data.local import LocalEngine
 from headcount.data.question import Question
+from headcount.data.reading import Reading
 from headcount.data.sources import rows_of
 from headcount.data.spark import SparkEngine, randomized, tallied
 from headcount.data.spark.columns import payload_of
@@ -504,6 +505,17 @@ def test_all_people_are_counted_as_by_the_local_engine(
     there = asked(SparkEngine(), frame_of(spark, GAPS), question)
     # Of 90 people, one row has no name, and may be another person's.
     assert here.people == there.people == (180 if person is None else 91)
+
+
+def test_words_for_a_missing_name_count_as_by_the_local_engine(spark: SparkSession) -> None:
+    """Each row without a name may be another person's, so six words count as six people."""
+    words = ["NA", " NA", "NA\t", "-", "-", "NA"]
+    table = {"person": [*words, *["p1", "p2"] * 7], "value": [1] * 20}
+    cleaned = cleaning("value", hc.Count(), missing="drop", reading=Reading(na=("NA", "-")))
+    question = Question(cleaned, "person")
+    here = asked(LocalEngine(), pyarrow.table(table), question)
+    there = asked(SparkEngine(), frame_of(spark, table), question)
+    assert here.people == there.people == 8
 
 
 def test_what_is_relied_on_and_a_seed_are_said(spark: SparkSession) -> None:

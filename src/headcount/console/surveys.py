@@ -206,7 +206,9 @@ class Folder:
             return self._plans[key]
 
     def needed(self, name: str, margin: float) -> float:
-        """About the smallest epsilon for a margin, which is a share of the people."""
+        """About the smallest epsilon for which privacy alone keeps the errors of all questions
+        within `margin`. The margin is a share of the people.
+        """
         key = self.text(name), margin
         with self._lock:
             if key not in self._needed:
@@ -247,8 +249,9 @@ class Folder:
             if last is not None and last.state in ("open", "counting"):
                 raise InvalidParameter("a survey must be closed before it is opened again")
             survey = self.survey(name)
-            taken = [int(one.name) for one in (self.place / f"{name}.rounds").glob("[0-9]*")]
-            place = self.place / f"{name}.rounds" / str(max(taken, default=0) + 1)
+            rounds = self.place / f"{name}.rounds"
+            taken = [int(one.name) for one in rounds.glob("*") if one.name.isdecimal()]
+            place = rounds / str(max(taken, default=0) + 1)
             try:
                 made = Round.create(
                     place, survey, admission,

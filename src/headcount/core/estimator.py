@@ -42,8 +42,8 @@ class Estimator(ABC):
 
     @property
     def tally_modulus(self) -> int | None:
-        """The modulus of the counts in a tally. It is None unless messages are shares modulo a
-        number.
+        """The modulus of the counts in a tally. It is None unless messages are secret shares, which
+        are added modulo a number.
         """
         return None
 
@@ -56,7 +56,7 @@ class Estimator(ABC):
         """The counts of these checked messages. By default, there is one count for each possible
         message.
         """
-        if self.tally_size == 2:  # many times faster than counting both
+        if self.tally_size == 2:  # many times faster than `bincount`
             ones = np.count_nonzero(payload)
             return np.array([len(payload) - ones, ones])
         return np.bincount(payload, minlength=self.tally_size).astype(np.int64)
@@ -70,8 +70,9 @@ class Estimator(ABC):
 
     @abstractmethod
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
-        """The counts of a random tally, drawn without making messages. They have the same law as
-        counts of messages.
+        """The counts of a random tally, drawn without making messages. Each count has the law of a
+        count of messages, up to the total variation that the source is told: see `Source.owe`. See
+        `simulates_exactly` for the joint law.
         """
 
     @property
@@ -91,9 +92,9 @@ class Estimator(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no unbiased estimate")
 
     def computed(self, tally: Tally, source: Source | None = None) -> Answer:
-        """What is computed from the tally: by default, the unbiased estimate. A protocol that has
-        no unbiased estimate defines this method instead of `unbiased`, and names the change of its
-        answer in `postprocessing`.
+        """What is computed from the tally: by default, the unbiased estimate. An estimator that has
+        no unbiased estimate defines this method instead of `unbiased`. Its `postprocessing` must
+        then name a change, since an answer without any change counts as unbiased.
         """
         return self.unbiased(tally, source)
 
@@ -113,13 +114,14 @@ class Estimator(ABC):
         return unbiased
 
     def postprocessing(self, tally: Tally) -> tuple[str, Callable[[Answer], Answer]] | None:
-        """The name and the function of a change that an option makes to the answer. By default,
-        None.
+        """The name and the function of a change that the protocol itself makes to the answer, such
+        as a threshold, or reading quantiles from shares. By default, None.
         """
         return None
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
-        """In central trust, the law of the release for this tally, computed to 60 digits or more.
+        """The law of the release for this tally, if the curator or the analyzer adds noise. It is
+        computed to 60 digits or more.
 
         Two outcomes may be merged if the ratio of their probabilities is the same for all tallies
         of this number of people. The law is None if it is unknown or too long to list.
@@ -196,15 +198,16 @@ class Estimator(ABC):
 
         Near an end of the possible range, the range cuts the interval. So the estimates start at
         both ends and go inward until the interval is no longer cut. The middle of the range is also
-        included. If the answer has buckets, all of these numbers are in one vector. Otherwise, the
-        estimates are every sixth of these numbers.
+        included. If the answer has buckets, one vector has all of these numbers. Otherwise each
+        number takes time of its own, so there are fewer of them.
         """
         low, high = self.task.answer_range(users)
         deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
         reach = 2.5 * deviations * self.standard_error(users, None)
-        near = np.minimum(np.linspace(0, reach, 13), (high - low) / 2)
+        alone = self.task.buckets is None
+        near = np.minimum(np.linspace(0, reach, 3 if alone else 13), (high - low) / 2)
         values = np.concatenate([low + near, [(low + high) / 2], high - near])
-        return values[::6].tolist() if self.task.buckets is None else (values,)
+        return values.tolist() if alone else (values,)
 
 
 def is_average(task: Task) -> bool:

@@ -10,8 +10,8 @@ Interval    (1−θ)Y − θN = 0. So T(θ) = (1−θ)Ŷ − θN̂ is nothing bu
             known number of people, and T(θ) is Ŷ − θ(Y+N).
 Population  Given M = Y + N, Y is Bin(M, θ), where θ is the share of the population. So the
             difference Bin(M, θ) − Mθ is added to the error. M is unknown, so several M are tried,
-            at level α − γ. They are from an interval that contains the true M with probability
-            1 − γ.
+            at level α − γ. The tried M come from an interval that contains the true M with
+            probability 1 − γ.
 Boxes       If people tick boxes, Y people ticked box A, and O people ticked a box that nobody ticks
             together with others, such as "no answer". Of n people, n − O remain, θ = Y/(n−O), and
             T(θ) = Ŷ + θÔ − θn is nothing but error.
@@ -31,7 +31,7 @@ from headcount.core.contrasts.crowds import ratios
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate, Interval
 
-_GAMMA = 1e-3  # γ
+_GAMMA = 1e-3  # γ: the probability that the true M is outside the interval of the tried M
 _CROWDS = 3  # the number of M that are tried
 
 
@@ -115,8 +115,8 @@ def _places(estimate: Estimate) -> dict[Any, int]:
     # In other tasks, buckets are not sets of people.
     if estimate.buckets is None or estimate.uses.shares is None:
         raise InvalidParameter(
-            "`estimate` must have the buckets of a histogram or table, or boxes, got a "
-            f"{estimate.task}"
+            "`estimate` must have the buckets of a histogram or table, or boxes, got "
+            f"{checks.a_task(estimate.task)}"
         )
     return {bucket: at for at, bucket in enumerate(estimate.buckets)}
 

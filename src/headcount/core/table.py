@@ -99,10 +99,12 @@ class Table:
 def number(value: float, error: float = 1.0) -> str:
     """A number with no more digits than its error justifies.
 
-    It is rounded to two digits of the error, or to one decimal place if the error is large.
+    It is rounded to two significant digits of the error, or to one decimal place if the error is 0
+    or at least 0.5. Whole numbers, and numbers from a million on with an error of at least 0.5,
+    have no decimal places.
     """
     if not math.isfinite(value):
-        return "none" if math.isnan(value) else "∞"
+        return "none" if math.isnan(value) else "∞" if value > 0 else "−∞"
     if value == round(value) or (abs(value) >= 1e6 and error >= 0.5):
         return f"{value:z,.0f}"
     places = 1 if error >= 0.5 or not error else min(15, 1 - math.floor(math.log10(error)))

@@ -45,7 +45,7 @@ def is_spark(data: Any) -> bool:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads the answers in a batch of rows. The columns have these names, in this order."""
+    """Reads the answers in a batch of rows. Its columns are those in `names`, in this order."""
 
     questions: tuple[Question, ...]
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class Reader:
         except WrongAnswer as error:
             raise InvalidValue(error.discreet, hint=error.hint) from None
         except (HeadcountError, pyarrow.ArrowException, ValueError, TypeError, OverflowError):
-            # The message may show an answer.
+            # The message of this error may show an answer, so another message replaces it.
             raise InvalidValue(
                 "every column must hold answers to its question, got a column that cannot be read"
             ) from None
@@ -191,7 +191,8 @@ class SparkRespondents(People):
             # In a single partition, a small crowd is spread more evenly over the releases.
             few = self.design.releases_each is not None and self.columns.users <= _FEW
             rows = self.columns.rows.coalesce(1) if few else self.columns.rows
-            groups = gathered(rows, step, _ALLOWED, kinds, ShufflerNoise(protocols, self.seed))
+            noise = ShufflerNoise(protocols, tuple(protocols), self.seed)
+            groups = gathered(rows, step, _ALLOWED, kinds, noise)
         tallies = {
             at: replace(
                 Tally(counts, users, *kinds[at], source.secure),

@@ -120,7 +120,9 @@ class Boxes(Task):
         if isinstance(values, np.ndarray) and values.ndim == 2:
             people = list(values)
         elif not isinstance(values, Collection) or isinstance(values, str | Mapping):
-            raise InvalidValue(f"values must be a list of people's values, got {type(values)}")
+            raise InvalidValue(
+                f"values must be a list of people's values, got {type(values).__name__}"
+            )
         if not all(map(_is_collection, people)):
             return self._encode_numbers(vector(values), first)
         if not people:

@@ -19,7 +19,7 @@ from headcount.data.engine import Census, Crowds, Engine, check_same
 from headcount.data.frames import DATA
 from headcount.data.question import Question
 from headcount.data.spark.columns import type_name
-from headcount.data.spark.executor_steps import CensusStep, ChoiceStep, TallyStep
+from headcount.data.spark.executor_steps import CensusStep, ChoiceStep, NamesStep, TallyStep
 from headcount.data.spark.frames import gathered, kept, mapped, needed, seed_of, spark_errors
 from headcount.data.spark.messages import messages, tallied
 from headcount.data.spark.remote_refusals import (
@@ -72,8 +72,12 @@ def _people(raw: "DataFrame", question: Question, censuses: Mapping[Group, Censu
     if question.person is None:
         return max(rows, raw.count())
     person = f"c{question.columns.index(question.person)}"
-    persons = raw.select(person).distinct().where(f"{person} IS NOT NULL").count()
-    nameless = raw.where(f"{person} IS NULL").count()
+    names = raw.select(person)
+    if question.cleaning.reading.na:
+        kind = names.schema[person].dataType.simpleString()
+        names = mapped(names, NamesStep(question.cleaning.reading), f"{person} {kind}")
+    persons = names.distinct().where(f"{person} IS NOT NULL").count()
+    nameless = names.where(f"{person} IS NULL").count()
     return max(-(-rows // each), persons + nameless)
 
 
@@ -123,7 +127,7 @@ class SparkCrowds(Crowds):
                     group: (one.name, one.estimator.tally_modulus) for group, one in plain.items()
                 }
                 step = TallyStep(self.reader, groups, plain, seed)
-                noise = ShufflerNoise(plain, seed)
+                noise = ShufflerNoise(plain, groups, seed)
                 found = gathered(self.rows, step, allowed, kinds, noise)
                 for group, (users, counts) in found.items():
                     tally = Tally(counts, users, *kinds[group], source.secure)

@@ -19,6 +19,7 @@ from headcount.data.counting import Counting
 from headcount.data.encoded_rows import Numbering
 from headcount.data.piece_cutter import pieces
 from headcount.data.question import Question
+from headcount.data.reading import Reading
 from headcount.data.row_choice import RowChoice
 from headcount.data.spark.columns import stored
 from headcount.data.spark.remote_refusals import RemoteRefusal
@@ -84,6 +85,20 @@ class ChoiceStep:
                 group = none if some.groups is None else names.take(pyarrow.array(some.groups))
                 arrays = [pyarrow.array(stored(some.codes)), group, none]
                 yield pyarrow.RecordBatch.from_arrays(arrays, columns)
+
+
+@dataclass(frozen=True)
+class NamesStep:
+    """Replaces the words that mean a missing name by nulls, in a frame that has only names."""
+
+    reading: Reading
+
+    def __call__(self, batches: Batches) -> Batches:
+        import pyarrow
+
+        for batch in batches:
+            names = self.reading.with_nulls(batch.column(0))
+            yield pyarrow.RecordBatch.from_arrays([names], batch.schema.names)
 
 
 @dataclass(frozen=True)

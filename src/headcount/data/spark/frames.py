@@ -111,8 +111,9 @@ def seed_of(source: Source) -> SeededSource | None:
 def spark_errors(lacking: str = "") -> Iterator[None]:
     """Turn a Spark error into a Headcount error with a one-line message.
 
-    If `lacking` occurs in the Spark error, the message says that there is no checkpoint directory.
-    Otherwise the Spark error is the cause of the Headcount error.
+    If Spark's session was stopped, the message says so. If `lacking` occurs in the Spark error, the
+    message says that there is no checkpoint directory. Any other Spark error is the cause of the
+    Headcount error.
     """
     from pyspark.sql import SparkSession
 

@@ -99,7 +99,8 @@ def messages(
     ordered: bool = True,
 ) -> "DataFrame":
     """The messages of a group of `users` people, as the analyzer may see them in the protocol's
-    trust model.
+    trust model. If `ordered` is false, the rows are not sorted by their random keys. This saves
+    time if the messages are only counted.
     """
     mixed = protocol.trust is Trust.SHUFFLE
     schema = f"{MESSAGE} {message_type(protocol.alphabet)}" + ", key bigint, tie bigint" * mixed
@@ -111,8 +112,8 @@ def messages(
         return sent
     shuffler = protocol.shuffler
     if shuffler.adds:
-        # An executor draws the noise, since the driver must not know it. It is written, so that it
-        # is drawn only once.
+        # An executor draws the noise, since the driver must not know it. The noise is written, so
+        # that it is drawn only once.
         task = rows.sparkSession.range(0, 1, 1, 1)
         noise = NoiseStep(protocol, users, seed, groups.index(group))
         added = written(mapped(task, noise, f"{schema}, alone boolean"))

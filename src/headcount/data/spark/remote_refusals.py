@@ -44,8 +44,8 @@ class RemoteRefusal:
 
 
 def joint_refusal(refusals: Iterable[RemoteRefusal]) -> RemoteRefusal | None:
-    """One refusal for all partitions. It is the first refusal with a message, or else the sum of
-    all problems.
+    """One refusal for all partitions. It is the refusal with the alphabetically first message, or
+    else the sum of all problems. It is None if nothing was refused.
     """
     every = sorted(refusals, key=lambda refusal: (refusal.problems is not None, refusal.message))
     if not every or every[0].problems is None:

@@ -64,7 +64,8 @@ def counts_of(encoded: bytes | None) -> NDArray[np.int64] | None:
 
 def noise_source(seed: SeededSource | None, number: int) -> Source:
     """The source of random bits for the noise that the shuffler adds to the messages of group
-    `number`. The executor that draws the noise must call this function.
+    `number`. The executor that draws the noise must call this function, since a secure source is
+    never sent from one machine to another.
     """
     return SecureSource() if seed is None else seed.part(_NOISE).part(number)
 
@@ -76,10 +77,11 @@ class ShufflerNoise:
     """
 
     protocols: Mapping[Group, Protocol]
+    groups: tuple[Group, ...]  # all groups of the table, also those whose shufflers add no noise
     seed: SeededSource | None
 
     def added(self, group: Group, tally: Tally) -> Tally:
-        number = list(self.protocols).index(group)
+        number = self.groups.index(group)
         return passed_on(self.protocols[group], tally, noise_source(self.seed, number))
 
 
