@@ -30,8 +30,9 @@ Unary       (Cheu et al. 2019.) Everyone holds x ∈ {0..r} and sends x ones and
                 g(t) = P_r(V > t) − e^ε P_0(V > t).
             As before, g first rises, then falls, and blocks of k are bounded in the same way.
 Blanket     (Balle, Bell, Gascón, Nissim 2019.) Let ω(y) = min over x of R_x(y), and γ = Σω. Each
-            other person draws from ω/γ with probability γ. The proof shows all other messages to
-            the adversary. Then, for values x and x' of the victim,
+            person except the victim draws from ω/γ, which is called the blanket, with probability
+            γ. In the proof, the adversary also learns which messages were not drawn from the
+            blanket. Then, for values x and x' of the victim,
                 δ(ε) ≤ E[(G₁ + … + G_n)₊] / n.
             With probability γ, G_i is (R_x − e^ε R_x')(Y)/ω(Y) with Y ~ ω/γ. Otherwise G_i is 0.
 Clones      (Feldman, McMillan, Talwar 2021.) For any R, let C ~ Bin(n−1, e^−ε₀), A ~ Bin(C, ½) and
@@ -58,7 +59,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.table import short
 
 EVERY_DATASET = 10_000  # if a crowd has at most this many bits, δ is the maximum over all datasets
-_TOLERANCE = 1e-4  # with more bits, δ may exceed that maximum by this relative amount
+_TOLERANCE = 1e-4  # for crowds with more bits, δ may exceed the maximum by this relative amount
 _NEGLIGIBLE = 1e-40  # blocks of datasets with a smaller δ are not halved
 MOST_BITS = 2**20  # the largest number of bits that one person may hold
 _MOST_LOCAL = 300.0  # a larger ε₀ protects nobody, and e^(2ε₀) might overflow
@@ -98,7 +99,7 @@ class Amplification(ABC):
         return self._delta(local_epsilon, epsilon)
 
     def _pure_epsilon(self, local_epsilon: float) -> float:
-        """The smallest ε with δ = 0. It is ε₀, or slightly more for a randomizer in floats."""
+        """The smallest ε with δ = 0. It is ε₀, or slightly more if the randomizer gives floats."""
         return local_epsilon
 
     def delta(self, local_epsilon: float, epsilon: float) -> float:
@@ -216,9 +217,9 @@ def flip_delta(honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> flo
     """The largest δ(ε) over all datasets of `honest` people who flip bits with probability `lie`.
 
     Each person holds `bits` bits. The result is rounded up. If the crowd has more than 10,000 bits,
-    the result may be too large by about one part in 10,000. The crowd is treated as smaller if more
-    than 10^8 lies are expected in it. With r > 1 bits per person, (50r(1 − 2·lie))² replaces this
-    limit if it is larger, but the limit is at most 3·10^13.
+    the result may be too large by about one part in 10,000. If more than 10^8 lies are expected,
+    the crowd is treated as smaller, which can only increase δ. With r > 1 bits per person, this
+    limit rises to (50r(1 − 2·lie))² if that is larger, but not above 3·10^13.
     """
     honest, epsilon = _crowd(honest), _at_least_0("epsilon", epsilon)
     bits = checks.whole("bits", bits, low=1, high=MOST_BITS)
@@ -346,7 +347,7 @@ class Blanket(Amplification):
 class Clones(Amplification):
     """A bound for any ε₀-private randomizer.
 
-    With probability e^−ε₀, a person's message could just as well have come from the victim.
+    With probability e^−ε₀, another person's message is a clone: it might as well be the victim's.
     """
 
     exact = False
@@ -388,8 +389,8 @@ def _blanket_delta(honest: int, classes: Classes, epsilon: float) -> float:
     gain, mass = (gain + blur)[~neutral], omega[~neutral] * (1 + 16 * ROUNDING)
     if not (gain > 0).any():
         return beyond
-    # `delta` is first the δ without a crowd. A crowd can only lower it, but hardly lowers it if it
-    # is unlikely that anybody draws from the blanket.
+    # `delta` is first the δ without a crowd. A crowd can only lower δ. If probably nobody draws
+    # from the blanket, the crowd hardly lowers δ, and its effect is not computed.
     delta = float(mass @ np.maximum(gain, 0.0))
     n, unit = int(min(honest, MOST_NOISE / mass.sum())), float(np.abs(gain).max())
     if n * mass.sum() > 1e-6:

@@ -20,8 +20,8 @@ Counts      Let A_a(j, s) be the number of sequences of length a with elements i
             number of boxes with positive noise, and b is the number with negative noise.
 Error       The variance of a box is Σ_j Q_j·x^j/Σ_j |B_j|·x^j, with Q_j = Σ z_1² over B_j. Q_j is a
             polynomial of degree m + 2. Given j, z_1 has the law |{z ∈ B_j: z_1 = t}|/|B_j|, which
-            is uniform in a cube. In other balls it falls with |t|, so a uniform law gives wider
-            margins of error.
+            is uniform in a cube. In other balls this law falls with |t|, so a uniform law in its
+            place gives wider margins of error.
 """
 
 import math
@@ -46,11 +46,11 @@ from headcount.core.guarantee import PrivacyCurve
 _DIGITS = 50
 _LISTED_DIGITS = 65  # the probability of a release is computed with this many digits
 _WHOLE = 1 << 300  # the probability of a release is an integer divided by this
-# A law of releases is not listed if the number of noise vectors times the number of possible counts
-# exceeds 30 times this.
+# A law of releases is listed only if the number of noise vectors, times the number of possible true
+# counts, is at most 30 times this number.
 _MOST_POINTS = 400_000
-_FINEST = 2.0**-12  # the smallest rate for which a law is tabulated
-_MOST_STEPS = 2e7  # if the law of one box takes more steps than this, a uniform law is used
+_FINEST = 2.0**-12  # if ε is below this, the law of one box is tabulated in larger steps
+_MOST_STEPS = 2e7  # if the law of one box takes more steps, it is taken as uniform for each radius
 
 
 @dataclass(frozen=True)
@@ -160,13 +160,13 @@ class BallNoise:
 
     @property
     def step(self) -> int:
-        """The number of units in one step of the law `one`."""
+        """The law `one` counts noise in steps. One step is this many units of noise."""
         return math.ceil(_FINEST / self.epsilon)
 
     @cached_property
     def one(self) -> Law:
-        """The law of the noise of one box in units of `step`, or a law with wider margins of error
-        if this is too slow to compute.
+        """The law of the noise of one box in units of `step`. If it is too slow to compute, a law
+        with wider margins of error is used instead.
         """
         radii = self._radii
         steps = self.boxes * self.ticks * float(radii.stop) ** 2
@@ -191,7 +191,8 @@ class BallNoise:
         ratio = math.exp(-float(self.epsilon) * self.step)
         added = laws.negative_binomial(Fraction(self.parts), Fraction(ratio))
         law = added.plus(Law(0, shares, 4 * ROUNDING)).trimmed(laws.TAIL)
-        # Each geometric number was rounded down.
+        # Each of the `parts` geometric numbers was rounded down to whole steps. Adding one step for
+        # each of them rounds the radius up.
         return law if self.step == 1 else law.shift(self.parts)
 
     # Releases -----------------------------------------------------------------------------------
@@ -260,7 +261,7 @@ def box_shares(boxes: int, ticks: int, radius: int) -> NDArray[np.float64]:
     """The share of noise vectors with z_1 = t in the ball of radius j, for t = 0, …, j.
 
     `row[s]` is the number of sequences of length a with elements in 1, …, j and the sum s, divided
-    by j^a. All terms are positive.
+    by j^a. It is a difference of running sums. The sum over a has only positive terms.
     """
     if not radius:
         return np.ones(1)
@@ -292,7 +293,8 @@ def _classes(
     """Classes of releases y with the same likelihood ratios: the name and a counter of each class.
 
     The name of a class lists the sizes N(y − c) for all counts c, minus the least of these sizes.
-    The counter of a class says how many of its releases have each least size.
+    The releases of a class may differ in this least size. The counter says how many of them have
+    each least size.
     """
     line = np.arange(-reach, reach + users + 1)
     seen = np.stack(np.meshgrid(*[line] * boxes, indexing="ij"), axis=-1).reshape(-1, boxes)

@@ -8,8 +8,8 @@ If a person moves from bucket i to bucket j, the same observation needs the nois
 instead of z, where e_i is a unit vector. In each of the two buckets, the probability changes by a
 factor of at most e^{ε/2}. So the ratio of the probabilities of z and z + e_i − e_j is at most e^ε.
 If Z_i = T or Z_j = 0, the noise z + e_i − e_j is impossible, and the loss is infinite. δ(ε) is the
-probability of these outcomes. The loss of every other outcome is ε, 0 or −ε. Since a move does not
-change the total, all pairs of buckets and all datasets have the same curve.
+probability of these outcomes. Up to rounding, the loss of every other outcome is ε, 0 or −ε. Since
+a move does not change the total, all pairs of buckets and all datasets have the same curve.
 
 Let w be the law of Z_b − T/2 for independent buckets. Let u = Z_i − T/2 and v = Z_j − T/2. If the
 total is fixed, P(u, v) = w(u)·w(v)·S_{d−2}(−u−v)/S_d(0), where S_k is the k-fold convolution of w.
@@ -63,7 +63,7 @@ class BucketNoise:
 
     @cached_property
     def slack(self) -> float:
-        """A bound on the relative error of all probabilities here."""
+        """A bound on the relative error of all probabilities that this class computes."""
         # A convolution of n terms has a relative error of n times `ROUNDING`.
         return 4 * ROUNDING * (self.buckets * (self.most + 8) + 64)
 
@@ -84,7 +84,7 @@ class BucketNoise:
 
     @cached_property
     def middle(self) -> float:
-        """The probability S_d(0) that independent noise has the fixed total."""
+        """The probability S_d(0) that the noise of independent buckets adds up to d·T/2."""
         law = self.bucket.centered
         return float(law.mass @ _convolved(law.mass, self.buckets - 1, len(law.mass))[::-1])
 
@@ -115,7 +115,7 @@ class BucketNoise:
                 row, own = self._row(u), int(u >= half)
                 sums[own + 1] += row[1 : half + 1].sum()
                 sums[own] += row[half + 1 :].sum()
-        else:  # the two numbers are independent
+        else:  # Z_i and Z_j are independent
             mass = self.bucket.centered.mass
             grows = mass[:half].sum(), mass[half:-1].sum()
             shrinks = mass[half + 1 :].sum(), mass[1 : half + 1].sum()
@@ -190,7 +190,7 @@ def _folded(mass: NDArray[np.float64], times: int) -> NDArray[np.float64]:
 def least_bucket_noise(
     rate: Fraction, buckets: int, delta: float, *, fixed_total: bool, moves: int = 1
 ) -> BucketNoise | None:
-    """The noise with the least T for which δ is at most `delta`, or None if T is too large.
+    """The noise with the least T for which δ is at most `delta`, or None if this T is too large.
 
     A person moves in `moves` histograms. If the total is fixed, `moves` must be 1.
     """
@@ -201,9 +201,9 @@ def least_bucket_noise(
     def delta_at(half: int) -> float:
         return noise(half).unpaired_in(moves) if noise(half).bucket.falls else 1.0
 
-    # The search starts below the least T and stops above it. Let p_0 = P(Z_b = 0). Independent
-    # buckets have δ = 1 − (1−p_0)^{2·moves}. A fixed total makes the ends 0 and T less likely, but
-    # their probability is never below (p_0)².
+    # The search for T starts below the least T and stops above it. Let p_0 = P(Z_b = 0). If the
+    # buckets are independent, δ = 1 − (1−p_0)^{2·moves}, which gives T = `longest`. A fixed total
+    # makes Z_b = 0 and Z_b = T less likely, but their probability is never below (p_0)².
     longest = least_most(rate, 1, -math.expm1(math.log1p(-delta) / (2 * moves)) * (1 - 2.0**-40))
     if longest is None or (fixed_total and buckets * longest > MOST_TOGETHER):
         return None

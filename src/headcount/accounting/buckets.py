@@ -20,7 +20,7 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 from headcount.core.guarantee import PrivacyCurve
 
-_BENDS = 20_000
+_BENDS = 20_000  # the number of points that a `MovedCurve` lists as its bends
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +71,9 @@ class MovedCurve(PrivacyCurve):
     def bends(self) -> NDArray[np.float64]:
         """Points between which δ may be interpolated.
 
-        δ bends at all sums of a loss of the first bucket and a loss of the second. These are too
-        many to list. δ is convex in e^ε, so straight lines between fewer points lie above the
-        curve.
+        δ bends at every sum of a loss of the first bucket and a loss of the second. There are too
+        many such sums to list. δ is convex in e^ε, so straight lines between fewer points lie above
+        the curve.
         """
         losses = self._first[0]
         least, most = (

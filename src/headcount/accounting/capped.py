@@ -35,12 +35,12 @@ _EDGE, _ONE = Fraction(9, 20), Fraction(1, 10)  # P(R = 0) = P(R = m), and P(R =
 # Laws are cut off where probabilities are below this fraction of δ. The first number is for a
 # count, the second for two buckets.
 RARE = (2.0**-40, 2.0**-18)
-_MISSED = 2.0**-12  # the fraction of δ that covers unlikely numbers of people
-_BLOCK = 2048  # the number of sums that one matrix product computes
+_MISSED = 2.0**-12  # the fraction of δ that covers unlikely small numbers of people in a cell
+_BLOCK = 2048  # the number of sums in each row that one matrix product computes
 _OUTSIDE = 2.0**-260  # about the probability outside the window of a binomial law
 _RANGES = 8  # the number of ranges into which the numbers of people in a bucket are divided
-_MORE_RANGES = 12  # the same number for a bucket with few people, because their number varies more
-_FEW_PEOPLE = 1000
+_MORE_RANGES = 12  # the number of ranges if a bucket has few people, whose number varies more
+_FEW_PEOPLE = 1000  # at most this many people in a bucket are few
 # The largest size of a law, and the largest number of multiplications to compute a law. The first
 # number of each pair is for a count, the second for a bucket.
 _LARGEST_LAW = (6e6, 1.6e6)
@@ -50,7 +50,7 @@ _TILTS = np.geomspace(1e-2, 300, 240)  # the tilts that are tried in Chernoff's 
 
 @dataclass(frozen=True)
 class CappedNoise:
-    """The noise of one person in a cell. Each float in `chances` stands for its exact binary value.
+    """The noise of one person in a cell. The floats in `chances` are taken as exact.
 
     `crowd` is the average number of honest people who have their noise in the cell.
     """
@@ -136,8 +136,8 @@ def pair_law(most: int) -> dict[int, Fraction]:
 
 @dataclass(frozen=True, eq=False)
 class CrowdLaw:
-    """The joint law of D and V in one array, row by row. There is a row of `width` masses for each
-    D.
+    """The joint law of D and V in one array. There is one row for each D, and the rows follow each
+    other. Each row has `width` masses, one for each V.
     """
 
     law: Law
@@ -205,10 +205,10 @@ def _jumpers_law(noise: CappedNoise, jumpers: Law, rare: float) -> CrowdLaw:
 
 
 def _reach(noise: CappedNoise, jumpers: Law, rare: float, sign: int) -> int:
-    """A number that the partial sums of jumps exceed with a probability of at most `rare`.
+    """A number that the largest partial sum of jumps exceeds with a probability of at most `rare`.
 
-    If `sign` is −1, the partial sums of the negated jumps are meant. Chernoff's bound holds for the
-    sum of all jumps. By Doob's inequality, it also holds for the largest partial sum if the mean of
+    If `sign` is −1, the jumps are negated. Chernoff's bound holds for the sum of all jumps. By
+    Doob's inequality, this bound also holds for the largest partial sum if the mean of
     e^{tilt·jump} is at least 1. So only tilts with this property are used.
     """
     theta = float(noise.jumping)
@@ -289,7 +289,11 @@ def _convolved_rows(rows: NDArray[np.float64], other: NDArray[np.float64]) -> ND
 
 @dataclass(frozen=True)
 class PeopleRange:
-    """A range of possible numbers of people in a cell, with a bound on its probability."""
+    """A range of possible numbers of people in a cell.
+
+    The weights of this range and of all lower ranges add up to at least the probability that the
+    number of people is in one of them.
+    """
 
     people: int  # the lowest number in the range
     weight: float
@@ -352,8 +356,8 @@ class HonestPeople:
         if self.exact:
             return (PeopleRange(self.honest, 1.0),)
         law = laws.binomial(self.honest, self.share / 2**self.halvings)
-        # For two cells, the smaller one of the two numbers of people is used. It is below a bound
-        # with at most twice the probability for a single cell.
+        # For two cells, the smaller one of the two numbers of people is used. The probability that
+        # it is below a bound is at most twice the probability for a single cell.
         below = np.cumsum(law.mass) * ((2 if self.moved else 1) * (1 + law.slack + 1e-12))
         below += law.tail
         first = int(np.searchsorted(below, self.missed, side="right"))

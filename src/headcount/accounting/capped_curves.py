@@ -15,8 +15,8 @@ from headcount.core.guarantee import PrivacyCurve
 
 _STEPS = 1000  # losses are split between neighboring multiples of ε/1000
 _LARGEST = 4.0  # losses above max(4, 4ε) count as infinite
-_LARGEST_EXPONENT = 100.0  # the largest ε in the factor e^−ε that lowers the cut-off
-_BENDS = 400
+_LARGEST_EXPONENT = 100.0  # the cut-off is lowered by e^−ε, but by no more than e^−100
+_BENDS = 400  # the number of points that an `AverageCurve` lists as its bends
 
 
 def capped_curve(
@@ -24,7 +24,8 @@ def capped_curve(
 ) -> PrivacyCurve:
     """The privacy curve of this noise. It is most accurate near the budget (ε, δ).
 
-    Outcomes with probabilities far below δ are cut off. Their probabilities are added to the curve.
+    Outcomes with probabilities far below δ are cut off, and these probabilities are added to the
+    curve.
     """
     thin, rare = crowds.thinned(noise), delta * RARE[crowds.moved]
     if not crowds.moved:
@@ -56,9 +57,9 @@ def _coarse(
 ) -> tuple[Law, Law]:
     """A pair of laws with fewer outcomes that dominates the pair of `upper` and `lower`.
 
-    Each outcome is split into two, whose losses are the nearest multiples of `step` below and above
-    its own loss. The split can be undone, so the new pair dominates the old pair. Outcomes with
-    tiny masses count as having an infinite loss.
+    Each outcome is split into two outcomes. Their losses are the nearest multiples of `step` below
+    and above the loss of the original outcome. The split can be undone, so the new pair dominates
+    the old pair. Outcomes with tiny masses count as having an infinite loss.
     """
     likely = np.flatnonzero(upper > rare / len(upper))
     high, low = upper[likely], lower[likely]

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from headcount.accounting.capped import CappedNoise, HonestPeople, pair_law
 
 _POINTS = 96  # the number of values of V in a grid for a count, if the law is smooth
-_FEW_POINTS = 32  # the number of values of V for two buckets, whose δ takes longer to compute
-_DEVIATIONS = 15  # the width of the window of V, in standard deviations
+_FEW_POINTS = 32  # the number of values of V for two buckets: fewer, because their δ takes longer
+_DEVIATIONS = 15  # the window of V is this many standard deviations wide, plus `Wish.reach`
 _FEW_PEOPLE = 60  # with fewer people, the law is not smooth, and every V is computed
 _ROUNDS = (50, 25)  # the largest numbers of iterations, for a count and for two buckets
 # The cost if no private noise is found. Other costs are the logarithm of `error_ratio`.
 _HOPELESS = 10.0
-_RARE = 1e-18
+_RARE = 1e-18  # for two buckets, rarer outcomes are added to δ with their whole probability
 # The search begins with c from `_SCALES` and κ from `_LASTS`. Both are interpolated at
 # x = (longest jump)·(rate of a curator's noise)·ln(1e6)/ln(1/δ). `_LONGEST` lists the values of x.
 _LONGEST = [1.0, 2.0, 4.0, 6.0, 8.0, 9.0, 10.0, 11.0, 14.0, 30.0]
@@ -64,8 +64,8 @@ def best_noise(wish: Wish) -> CappedNoise | None:
     """The noise with the smallest error that the search finds, or None if it finds none."""
     if not wish.crowds.ranges:
         return None
-    # `length` is the x of `_LONGEST`. The longest jump that is needed is about proportional to
-    # ln(1/δ)/rate.
+    # `length` is the x of `_LONGEST`: the longest jump compared with ln(1/δ)/rate. The longest jump
+    # that is needed is about proportional to ln(1/δ)/rate.
     length = (wish.slots - 1) * wish.rate * math.log(1e6) / max(math.log(1 / wish.delta), 1.0)
     start = CappedNoise(
         wish.slots,
@@ -102,8 +102,8 @@ def best_noise(wish: Wish) -> CappedNoise | None:
             best, latest = (log, found), found
         return log
 
-    # A person who moves adds 1 to one cell and subtracts 1 from another. So equal rates for both
-    # signs of a jump are best.
+    # A person who moves adds 1 to one cell and subtracts 1 from another. In this case, equal rates
+    # for both signs of a jump are best. So only one rate is searched.
     rates = 1 if wish.crowds.moved else 2
     first = np.array([*[0.0, -0.01][:rates], math.log(start.last)])
     corners = [first, *(first + step for step in np.diag([*[-0.02, -0.02][:rates], 0.4]))]
@@ -237,7 +237,7 @@ def _moved_delta(held: NDArray[np.float64], left: NDArray[np.float64], epsilon: 
     `buckets`.
     """
     likely = (held > _RARE) & (left > _RARE)
-    # Outcomes that are too rare under one of the two laws count in full.
+    # Outcomes that are too rare under one of the two laws add their whole probability to δ.
     lost = float(held[~likely].sum() + left[~likely].sum())
     held, left = held[likely], left[likely]
     losses = np.log(left / held)

@@ -29,7 +29,7 @@ except ImportError:
     ) from None
 
 MOST_RELEASES = 10**6  # the largest number of releases with the same law
-# Each convolution of different laws moves this much mass to infinity, to keep the result short.
+# Each convolution of two laws counts up to this mass as an infinite loss, so the result is short.
 _TAILS = 1e-15
 
 
@@ -84,7 +84,8 @@ class ComposedCurve:
 def compose(
     releases: Sequence[tuple[PrivacyCurve, int]], *, discretization: float = STEP
 ) -> ComposedCurve:
-    """The curve of all releases together. Each curve comes with the number of its releases.
+    """The curve of all releases together. Each curve comes with the number of releases that have
+    this curve.
 
     Losses are rounded to multiples of `discretization`. The rounding never decreases δ. A smaller
     `discretization` is more accurate and slower.
@@ -95,8 +96,8 @@ def compose(
 
 
 def compose_laws(releases: Sequence[tuple[DominatingLaw, int]]) -> ComposedCurve:
-    """The curve of all releases together. Each law comes with the number of its releases. All laws
-    must have the same grid step.
+    """The curve of all releases together. Each law comes with the number of releases that have this
+    law. All laws must have the same grid step.
     """
     if not releases:
         raise InvalidParameter("there must be at least one release to compose, got none")

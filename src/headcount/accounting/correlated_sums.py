@@ -51,8 +51,8 @@ from headcount.core.decimal_digits import decimal_digits, exponential
 
 _MOST_MASSES = 1 << 22  # the largest number of masses in a law
 _LEAST_R = 1e-3  # a search stops at this r, because some budgets need hardly any flood
-_MOST_R = 1e6
-_MOST_SWEEPS = 6
+_MOST_R = 1e6  # a search fails if it needs a larger r
+_MOST_SWEEPS = 6  # how often `calibrate` changes each of its parameters at most
 _LEAST_WEIGHT = 1e-300  # smaller probabilities are rounded up to this
 _MOST_PRODUCTS = 10**9  # the most products of masses in a convolution
 
@@ -90,7 +90,7 @@ def peeled(levels: int) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True)
 class CorrelatedSumNoise:
-    """The noise of all honest people together. Each float stands for its exact binary value.
+    """The noise of all honest people together. All floats are taken as exact.
 
     `floods[j]` describes the number of times that `atoms(levels)[j]` is sent: a sum of independent
     NB(r, e^−rate), given as pairs (r, rate).
@@ -143,7 +143,7 @@ class Accounts:
         return self._laws[atom]
 
     def view(self, held: int, other: int) -> list[tuple[Part, ...]]:
-        """The observations that tell a holder of `held` from a holder of `other`."""
+        """The observations whose laws differ between a person with `held` and one with `other`."""
         rows = peeled(self.noise.levels)
         *moves, plus, _ = (mine - its for mine, its in zip(rows[held], rows[other], strict=True))
         atoms_seen = [((1.0, 0.0, (j, by)),) for j, by in enumerate(moves, start=1) if by]
@@ -159,7 +159,7 @@ class Accounts:
         out: list[Part] = []
         for steps in range(size + 1):
             y = sign * steps
-            # The first and the last y also stand for all y beyond them.
+            # The first and the last y also stand for all y beyond them, which have the same loss.
             single = 1.0 if steps in {0, size} else -math.expm1(-rate)
             weight = max(up * single * math.exp(-rate * (size - steps)), _LEAST_WEIGHT)
             by = max(y - difference, 0) + plus - max(y, 0)
@@ -204,8 +204,8 @@ def _ratio(rate: float) -> Fraction:
 def _flood_law(flood: Sequence[tuple[float, float]]) -> Law:
     """The law of the number of times that an atom is sent.
 
-    Each (r, rate) of the flood is a part of this number. If adding a part would take too long, the
-    part is left out. This can only increase δ, because the parts are independent noise.
+    This number is a sum of independent parts, one for each (r, rate) of the flood. If adding a part
+    would take too long, the part is left out. Leaving out independent noise can only increase δ.
     """
     parts = [laws.negative_binomial(Fraction(r), _ratio(rate)) for r, rate in flood]
     parts.sort(key=lambda part: -len(part.mass))
@@ -247,8 +247,8 @@ def paper(levels: int, epsilon: float, delta: float, epsilon_star: float) -> Cor
 
 @dataclass(frozen=True)
 class _Shape:
-    """All parameters of the noise except r. The r of the atom {+1, −1} is e^log_more times the r of
-    the other atoms.
+    """All parameters of the noise except r, which is the same for all atoms but {+1, −1}. The r of
+    {+1, −1} is e^log_more times this r.
 
     `calibrate` explains c and c0.
     """
@@ -273,8 +273,8 @@ class _Shape:
 
 
 class _Search:
-    """Computes ln(δ/budget) at one ε for the two pairs that usually have the largest δ. It is used
-    for many similar floods.
+    """Computes ln(δ/budget) at one ε for the two pairs that usually have the largest δ. Here the
+    budget is the δ that is allowed. One search serves many similar floods.
     """
 
     def __init__(self, epsilon: float, delta: float) -> None:
@@ -310,10 +310,10 @@ def _least_r(
 ) -> tuple[float, float, float] | None:
     """An r with measure(r) ≤ 0, the slope at which measure falls, and measure(r).
 
-    measure(r) is ln(δ/budget). The search ends when it is between −tolerance and 0, or when the
-    search finds no smaller r. measure(r) is nearly linear in r, so the search follows the line
-    through the best point above 0 and the best point below 0. The result is None if the search
-    finds no r.
+    measure(r) is ln(δ/budget). The search ends when measure(r) is between −tolerance and 0, or when
+    no smaller r is found. measure(r) is nearly linear in r. So the search follows the line through
+    two points: the largest r with measure(r) > 0 so far, and the smallest r with measure(r) ≤ 0.
+    `fall` is a first guess of the slope. The result is None if the search finds no r.
     """
     low, high = (0.0, math.inf), (math.inf, -math.inf)
     for _ in range(60):
@@ -340,8 +340,8 @@ def calibrate(
 
     The rate of an atom is γε·c|i|/(Δ(⌈log2 Δ⌉ + 1)), and γε·c0/Δ for {+1, −1}. All atoms except
     {+1, −1} have the same r. The search changes c, c0 and the ratio of the two values of r in turn.
-    It moves each of these to the minimum of a parabola through three points, and then finds the r
-    that is needed.
+    For each of these, it computes the number of messages at three points, and moves to the minimum
+    of a parabola through them. Then it finds the r that is needed.
     """
     spare = epsilon - epsilon_star
     if not (epsilon_star > 0 and spare > 0 and 0 < delta < 1):
@@ -365,8 +365,8 @@ def calibrate(
     r, fall, excess = solution
 
     def cost(tried: _Shape, excess: float) -> float:
-        """The approximate number of messages with the least private r for this shape, given the
-        `excess` ln(δ/budget) at the current r.
+        """The approximate number of messages if r is the smallest that makes this shape private.
+        `excess` is ln(δ/budget) of this shape at the current r.
         """
         return tried.noise(max(r + excess / fall, r / 3)).messages
 

@@ -1,19 +1,19 @@
-"""The noise of `ball_noise`, cut to a ball, so that J plus the noise of a box is never negative.
+"""The noise of `ball_noise`, cut to a ball of radius J. So J plus a box's noise is never negative.
 
 Notation    Each person ticks at most k of m boxes. z is the noise on the counts of all boxes, N(z)
-            is the size of z, and B_j is the ball of all z with N(z) ≤ j (see `ball_noise`). J is
-            the radius of the largest ball. The integer p_j is the weight of each z of size j. The
-            weights of all z add up to W.
+            is the size of z, and B_j is the ball of all z with N(z) ≤ j (see `ball_noise`). Only z
+            in B_J are drawn. The integer p_j is the weight of each z of size j. The weights of all
+            z add up to W.
 Weights     p_0 is a large power of 2, and p_{j+1} = ⌈e^−ε·p_j⌉ for j < J. Beyond J, weights are 0.
             So p_j/p_{j+1} is at most e^ε for all j < J.
 Draw        Draw j with a weight of |B_j|·(p_j − p_{j+1}), and then z uniformly in B_j.
-Privacy     If a value is replaced, the noise moves by v. Let E_j(v) be the number of z in B_j with
-            z + v outside B_j. Such a z has the size j, and z + v has the size j + 1. So the loss is
-            ∞ with probability δ_v = p_J·E_J(v)/W, and ε or a little less with probability
-            u_v = Σ_{j<J} p_j·E_j(v)/W. Otherwise, the loss is not positive. The privacy curve is
-            the largest δ_v + u_v·(1 − e^{ε'−ε}) over all v, and δ_v alone for ε' ≥ ε. Since −z has
-            the same weight as z, −v has the same losses as v. So both directions have the same
-            curve.
+Privacy     If a value is replaced, the same released counts need the noise z + v instead of z, for
+            some v. Let E_j(v) be the number of z in B_j with z + v outside B_j. Such a z has the
+            size j, and z + v has the size j + 1. So the loss is ∞ with probability
+            δ_v = p_J·E_J(v)/W, and ε or a little less with probability u_v = Σ_{j<J} p_j·E_j(v)/W.
+            Otherwise, the loss is not positive. The privacy curve is the largest
+            δ_v + u_v·(1 − e^{ε'−ε}) over all v, and δ_v alone for ε' ≥ ε. Since −z has the same
+            weight as z, −v has the same losses as v. So both directions have the same curve.
 Moves       In a cube, E_j(v) is largest if all boxes change: (2j+1)^m − (2j)^m. In other balls, v
             has g ≤ k gained and l ≤ k lost ticks. All pairs (g, l) are tried. Suppose that z and
             z + v are in B_j, that G of the gained boxes have z_b ≥ 0, and that L of the lost boxes
@@ -22,9 +22,9 @@ Moves       In a cube, E_j(v) is largest if all boxes change: (2j+1)^m − (2j)^
             of all these boxes, the number of such z is
             A_{G+L+a}(j, kj + min(G, L)) · A_{g+l−G−L+b}(j, kj + min(g−G, l−L)), with A as in
             `ball_noise`. A_N(j, kj + s) is a polynomial in j of degree N if s < N. So E_j(v) is a
-            polynomial of degree m at most, which is computed from its first m + 1 values. If there
-            are too many pairs to try, E_j(v) is replaced by the number of all z of size j, which is
-            an upper bound. Then only δ is known, and no other point of the curve.
+            polynomial of degree m at most, which is computed from its first m + 1 values. If this
+            would take too long, E_j(v) is replaced by the number of all z of size j, which is an
+            upper bound. Then only a bound on δ(ε) is known, and no other point of the curve.
 Error       Given j, the error is that of a uniform z in B_j.
 """
 
@@ -54,7 +54,7 @@ Move: TypeAlias = tuple[int, int]  # how many ticks are gained, and how many are
 MOST_RADIUS = 1 << 14
 _BITS = 128  # the least weight has about this many binary digits
 _MOST_TERMS = 40_000  # if all E_j(v) have more terms than this, only an upper bound is computed
-_MOST_STEPS = 2e7  # if the law of one box takes more steps than this, a uniform law is used
+_MOST_STEPS = 2e7  # if the law of one box takes more steps, it is taken as uniform for each radius
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,8 @@ class CutBall:
 
     @cached_property
     def one(self) -> Law:
-        """The law of the noise of one box, or a law with wider margins of error if this is too slow
-        to compute.
+        """The law of the noise of one box. If it is too slow to compute, a law with wider margins
+        of error is used instead.
         """
         boxes, ticks, radius = self.noise.boxes, self.noise.ticks, self.radius
         uniform = self.noise.is_cube or boxes * ticks * float(radius) ** 2 > _MOST_STEPS
@@ -242,7 +242,7 @@ def _staying(boxes: int, ticks: int, radius: int, gained: int, lost: int) -> int
 
 
 def continued(first: Sequence[int], degree: int, last: int) -> tuple[int, ...]:
-    """The values of a polynomial at 0, …, last, from its values at 0, …, degree."""
+    """The values of a polynomial at 0, …, last, from its `first` values at 0, …, degree."""
     found, row, ends = list(first), list(first), []
     while row:  # collects the last difference of each order
         ends.append(row[-1])

@@ -47,8 +47,8 @@ def hockey_stick(upper: Law, lower: Law, epsilon: float) -> float:
     """An upper bound on HS_ε(upper‖lower). Its error is of the order of the two laws' slack."""
     high, low = _bounds(upper, lower)
     excess = high - _factor(np.array(epsilon)) * low
-    # A sum of n terms has a relative error below n times `ROUNDING`. This is tiny, because windows
-    # have far fewer than 2^40 terms.
+    # A sum of n terms has a relative error below n times `ROUNDING`. This error is tiny, because a
+    # window has far fewer than 2^40 terms.
     total = float(excess[excess > 0].sum()) * (1 + len(excess) * ROUNDING)
     return min(1.0, total * (1 + 8 * ROUNDING) + upper.tail)
 
@@ -65,7 +65,9 @@ class PairCurve(PrivacyCurve):
 
     @cached_property
     def attained(self) -> bool:
-        """Whether all pairs have the same probabilities, up to the order of the outcomes."""
+        """Whether all pairs have the same probabilities, up to the order of the outcomes. If so,
+        each pair has this curve in both directions.
+        """
         windows = {(law.start, len(law.mass)) for pair in self.pairs for law in pair}
         if len(windows) > 1:
             return False
@@ -82,7 +84,8 @@ class PairCurve(PrivacyCurve):
         worst = np.zeros(len(epsilons))
         for losses, high, low, tail, blur in self._sorted:
             # Losses have errors of up to `blur`. `inside` is the number of losses that may exceed
-            # ε. Including a loss that does not exceed ε lowers the sum by at most blur·P.
+            # ε. Some of them may be below ε by 2·blur. Each of these lowers the sum by at most
+            # 2·blur·P, so the P are multiplied by 1 + 2·blur.
             inside = np.searchsorted(-losses, blur - epsilons, side="left")
             sums = high[inside] * (1 + 2 * blur) - _factor(epsilons) * low[inside]
             worst = np.maximum(worst, np.maximum(sums, 0.0) * (1 + 8 * ROUNDING) + tail)
@@ -97,10 +100,10 @@ class PairCurve(PrivacyCurve):
     def losses(
         self,
     ) -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]]:
-        """For each pair: the losses ln(P/Q) of all outcomes, their masses under P (rounded up) and
-        under Q (rounded down), and a bound on the error of the losses.
+        """For each pair: the losses ln(P/Q) of all outcomes, the masses of the outcomes under P
+        (rounded up) and under Q (rounded down), and a bound on the error of the losses.
 
-        This error comes from rounded logarithms.
+        The losses have an error because logarithms are rounded.
         """
         out = []
         for upper, lower in self.pairs:
@@ -166,8 +169,8 @@ class SymmetricCurve(PrivacyCurve):
     `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is below `BENDS`, the losses
     divide the interval from −pure_epsilon to pure_epsilon into `steps` equal steps, and the bends
     are these losses. Otherwise the bends only cover the ε at which δ is not negligible. `one_pair`
-    says that a single pair has this curve in both directions. Then the curve is `attained`.
-    Searches use `quick_at`, which is a lower bound on δ that is much faster to compute.
+    says that a single pair has this curve in both directions. Then the curve is `attained` (see
+    `PrivacyCurve`). Searches use `quick_at`, a lower bound on δ that is much faster to compute.
     """
 
     delta_at: Callable[[float], float]

@@ -2,9 +2,9 @@
 
 A law of losses dominates a pair of neighbors if the law's δ(ε) is nowhere smaller than that of the
 pair. A release has many neighboring pairs. The pair and the direction that are worst in one release
-need not be worst in the next. So the law of a release dominates the *pointwise maximum* of the
-curves of all pairs. A composition of such laws then covers every combination of neighbors and
-directions.
+need not be worst in another release. So the law of a release must dominate the *pointwise maximum*
+of the curves of all pairs. A composition of such laws then covers every combination of neighbors
+and directions.
 
 A law can be stored. The stored bytes hold exact integers and the exact bits of floats. So every
 process and every version of the library that reads the law computes the same composition.
@@ -26,7 +26,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import PrivacyCurve
 
 STEP = 1e-4  # the default step of the grid of losses
-_RARE = 1e-18  # the probability of the largest losses, which are moved to infinity
+_RARE = 1e-18  # the largest losses count as infinite if their total probability is at most this
 _HEADING = struct.Struct("<8sddq")
 _NAME = b"hcloss 1"
 _MOST_BYTES = 1 << 30
@@ -37,8 +37,8 @@ class DominatingLaw:
     """A dominating law, given by its δ at the points ε = grid·step, where `grid` is in ascending
     order.
 
-    Between these points δ is linear in e^ε, and beyond them δ is constant. The release has no loss
-    above `pure_epsilon`, which may be infinite.
+    Between these points δ is linear in e^ε, and above the last point δ is constant. The release has
+    no loss above `pure_epsilon`, which may be infinite.
     """
 
     step: float

@@ -37,9 +37,9 @@ def moved_laws(rate: float, steps: int) -> tuple[Law, Law]:
 def moved_delta(rate: float, steps: int, epsilon: float) -> float:
     """HS_ε(P‖Q) for 0 ≤ ε ≤ m·rate and m = `steps`, in closed form.
 
-    The divergence is P − e^ε Q of the event z < k, where k is the number of z ≥ 0 whose loss
-    exceeds ε. This excess times 1 + a is (1 − a^k) + a(1 − e^{ε − rate(m−k)}). For k = 1, this
-    product is 1 − e^{ε − m·rate}.
+    The divergence is P(z < k) − e^ε Q(z < k), where k is the number of z ≥ 0 whose loss exceeds ε.
+    In the code, `excess` is the divergence times 1 + a. It equals
+    (1 − a^k) + a(1 − e^{ε − rate(m−k)}). For k = 1, the excess is 1 − e^{ε − m·rate}.
     """
     k = math.ceil((steps - epsilon / rate) / 2 * (1 - 4 * ROUNDING))
     if k <= 1:
@@ -84,8 +84,8 @@ def listed_laws(
 ) -> dict[tuple[int, ...], Fraction] | None:
     """The joint law of several counts with independent noise, each as in `listed_law`.
 
-    `rate` is one rate for all numbers, or a list with a rate for each. The result is None if the
-    law has more than `longest` outcomes.
+    `rate` is one rate for all counts, or a list with one rate for each count. The result is None if
+    the law has more than `longest` outcomes.
     """
     if (most + 1) ** len(counts) > longest:
         return None
@@ -140,8 +140,8 @@ def moved_counts_curve(epsilon: float, rates: Sequence[float]) -> SymmetricCurve
     """The privacy curve for a person who changes several counts by 1, if each count has its own
     rate of noise.
 
-    The given rates are rounded. The exact rates add up to `epsilon`. The loss of a count with rate
-    r is r with probability 1/(1+e^−r), and −r otherwise. So HS_ε'(P‖Q) is the mean of
+    The floats in `rates` are rounded. The exact rates add up to `epsilon`. The loss of a count with
+    rate r is r with probability 1/(1+e^−r), and −r otherwise. So HS_ε'(P‖Q) is the mean of
     (1 − e^{ε'−L})₊, where L is the sum of the losses of all counts.
     """
     outcomes = [(0.0, 1.0)]  # the losses L and their probabilities

@@ -24,11 +24,12 @@ from headcount.accounting.laws import LEAST_FLOAT, ROUNDING
 # If more flipped bits or more messages from the blanket than this are expected in a crowd, the
 # crowd is treated as smaller. This can only increase δ.
 MOST_NOISE = 1e8
-_MOST_FLIPS = 3e13  # the limit if people have many bits; with more flips, rounding errors matter
+# If people have many bits, the limit is raised, at most to this. Beyond it, rounding errors matter.
+_MOST_FLIPS = 3e13
 _MOST_BITS = 2**62  # the largest number of the other people's bits, which must fit into 64 bits
 _WINDOW = np.arange(-3, 3)  # g(t) is evaluated at these multiples of a stride around its peak
-# `positive_part` adds noise whose standard deviation is this number divided by θ. If s is this
-# number, the noise raises δ by a relative amount of s²/2.
+# `positive_part` adds noise with the standard deviation σ/θ, where σ is this number. The noise
+# raises δ by a relative amount of σ²/2.
 _SMOOTHING = 2e-3
 # Chernoff bounds at the tilt (1+h)θ are tried for these values of h.
 _TILTS = tuple(2.0**-i for i in range(7))
@@ -72,9 +73,9 @@ class Flips:
             return
         self.peak = min(math.log1p(self.f / self.c), 50.0)
         self.tilted_up, self.tilted_down = self._tilted(self.peak), self._tilted(-self.peak)
-        # At most `enough` bits of other people are used, because δ is then already about e^−300.
-        # With r > 1 bits per person, these bits must also give noise as large as the change that
-        # the victim causes.
+        # At most `enough` bits of other people are used, because so many bits already make δ about
+        # e^−300. With r > 1 bits per person, these bits must also give noise as large as the change
+        # that the victim causes.
         fall = -max(self._rates(self.peak)[:2])
         enough = 300 / fall if fall > 0 else math.inf
         moved = bits * (1 - 2 * self.lie)  # the mean change that the victim causes in the view
@@ -283,8 +284,8 @@ class Flips:
 
 
 def edge_delta(honest: int, lie: Fraction, epsilon: float) -> float:
-    """The largest δ of datasets in which all other people hold the same bit. It is fast to compute,
-    and a lower bound on the largest δ of all datasets.
+    """The largest δ of the two datasets in which all other people hold the same bit. It is fast to
+    compute, and it is a lower bound on the largest δ of all datasets.
     """
     flips = Flips(honest, lie, epsilon)
     return flips.edge() if flips.c > 0 else 0.0
@@ -303,8 +304,8 @@ def positive_part(n: int, gain: Reals, mass: Reals) -> float:
     if theta * gain.max() > 600:
         return math.inf  # floats cannot represent such rare events
     log_total = _log_total(theta, gain, mass)
-    # Chernoff's bound follows from (x)₊ ≤ e^{θx}/(eθ). If it is below any δ that matters, it is
-    # used.
+    # Chernoff's bound follows from (x)₊ ≤ e^{θx}/(eθ). If this bound is below any δ that matters,
+    # it is the result.
     if n * log_total < -100:
         return math.exp(n * log_total) / theta
     tilted = mass * np.exp(theta * gain - log_total)
@@ -314,7 +315,8 @@ def positive_part(n: int, gain: Reals, mass: Reals) -> float:
     noise = _SMOOTHING / theta
     count = math.ceil(5 / noise * period / (2 * math.pi))
     u = 2 * math.pi / period * np.arange(count + 1)
-    # |e^{(noise·s)²/2}/s²|, up to a constant factor.
+    # `share` is |e^{(noise·s)²/2}/s²|, up to a constant factor. It is doubled for u > 0, because −u
+    # adds the same amount.
     share = np.where(u > 0, 2.0, 1.0) * np.exp(-((noise * u) ** 2) / 2) / (theta**2 + u**2)
     # The first term bounds the frequencies that are dropped below. The second term is an integral
     # that bounds all j > count.

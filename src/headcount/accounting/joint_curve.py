@@ -14,7 +14,8 @@ Grid        A curve is known at some points. Straight lines in x between these p
             D_{j−1}, D_j, D_{j+1} at neighboring points with the distances g and h in ε, A_q has the
             mass (D_{j−1} − D_j)/(1 − e^−g) − (D_j − D_{j+1})/(e^h − 1) at the middle point. At
             infinity, A_q has the mass of the last D.
-Product     `losses` computes the law of the sum of all losses. Its rounding never decreases δ.
+Product     The module `losses` computes the law of the sum of all losses. It rounds so that δ never
+            becomes smaller.
 """
 
 import math
@@ -42,7 +43,7 @@ from headcount.core.cached import cached_property
 from headcount.core.guarantee import NearCurve, PrivacyCurve
 
 _POINTS = 600  # a curve with more bends is computed at this many points
-_RARE = 1e-21  # the probability of the largest losses, which count as infinite
+_RARE = 1e-21  # the largest losses count as infinite if they add at most this to δ
 
 # The observations of one release, and a function that returns the law of their losses.
 Observations: TypeAlias = tuple[tuple[tuple[Part, ...], ...], Losses]
@@ -87,8 +88,8 @@ class CurveLosses:
         share = share / -np.expm1(low - high)
         lines = known[after - 1] + (known[after] - known[after - 1]) * np.clip(share, 0.0, 1.0)
         lines = lines * (1 + 16 * ROUNDING) + 8 * ROUNDING * known[after - 1]
-        # Before the first point, the line begins at δ = 1 for x = 0. Beyond the last point, δ does
-        # not rise.
+        # Before the first point, the line begins at δ = 1 for x = 0. Beyond the last point, δ is at
+        # most its last known value.
         first = 1 - (1 - known[0]) * np.exp(np.minimum(epsilons - points[0], 0.0))
         lines = np.where(epsilons < points[0], first + 16 * ROUNDING, lines)
         lines = np.where(epsilons > points[-1], known[-1], lines)
@@ -96,8 +97,8 @@ class CurveLosses:
 
 
 def _reach(curve: PrivacyCurve) -> float:
-    """An ε above which finite losses add at most `_RARE` to δ. It may be 0.1 % larger than needed,
-    because a closer search would be slow.
+    """An ε at which finite losses above ε add at most `_RARE` to δ. This ε may be 0.1 % larger than
+    needed, because a closer search would be slow.
     """
     low, high = 0.0, curve.last
     most, least = curve.deltas(np.array([low, high]))
@@ -111,7 +112,8 @@ def _reach(curve: PrivacyCurve) -> float:
 def _hull(
     grid: NDArray[np.int64], step: float, deltas: NDArray[np.float64]
 ) -> tuple[list[int], list[float]]:
-    """The bends of the largest convex curve in e^ε below these δ, and the masses at the bends.
+    """The bends of the largest curve below these δ that is convex in e^ε, and the masses of A_q at
+    these bends.
 
     The mass at a point is `fall` − `rise`. These are the two terms of the formula in "Grid" above:
     `fall` depends on the previous point, and `rise` depends on the next point.
@@ -147,8 +149,8 @@ def _hull(
 
 @lru_cache(maxsize=64)  # a curve is often composed with several others, one after another
 def observations_of(curve: PrivacyCurve) -> tuple[Observations, float]:
-    """Independent observations that dominate a release, up to a total variation, and this total
-    variation.
+    """Independent observations, and a total variation. The release differs by at most this total
+    variation from a release that the observations dominate.
 
     If a release has a single pair of views that consists of independent observations, these
     observations are used, because they are more accurate than the curve.
@@ -253,7 +255,7 @@ class JointCurve(PrivacyCurve):
 
     @cached_property
     def _end(self) -> float:
-        """The ε beyond which the δ of `_known` grows. It grows because the total variation is
+        """The ε beyond which the δ of `_known` grows. δ grows there because the total variation is
         multiplied by 1 + e^ε. So the δ at this ε is also used for every larger ε.
         """
         points = self._known.bends

@@ -16,7 +16,7 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 
 LONGEST = 1 << 22  # the most integers in the window of a law
-_RARE = 1e-15  # on each side of a window, the probability outside is at most this
+_RARE = 1e-15  # on each side, the probability outside a window is at most this
 _SLOPES = np.geomspace(0.25, 64, 17)  # the θ of Chernoff's bound, in units of 1/deviation
 
 

@@ -2,8 +2,8 @@
 
 The window of a law is the range of integers for which the law stores masses. Each mass is within a
 factor 1 ± slack of the true mass, even far out in the tails. The probability of all integers
-outside the window is at most `tail`. Because errors are *relative*, a divergence of 1e-12 is as
-accurate as one of 0.1.
+outside the window is at most `tail`. Because the errors of masses are *relative*, a divergence of
+1e-12 has as many correct digits as a divergence of 0.1.
 """
 
 import math
@@ -19,8 +19,9 @@ from headcount.core.lattice import LatticeLaw
 ROUNDING = 2.0**-53  # the relative rounding error of one floating-point operation
 TAIL = 2.0**-80  # windows are so large that the probability outside is about this
 _LOG_TAIL = math.log(2 / TAIL)
-LEAST_FLOAT = 5e-324
-LEAST_LOG = -600.0  # masses with a smaller logarithm are cut off: such floats lose precision
+LEAST_FLOAT = 5e-324  # the smallest positive float
+# Masses below e^−600 times the largest mass are cut off, since floats below e^−708 lose precision.
+LEAST_LOG = -600.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +87,8 @@ class Law:
     def plus_geometric(self, ratio: float) -> "Law":
         """The law of X + Y for Y ~ NB(1, ratio) (see `negative_binomial`).
 
-        `ratio` stands for its exact binary value. The binary digits of Y are independent, and digit
-        j is 1 with odds ratio^(2^j). So one pass over the masses per digit is enough.
+        The float `ratio` is taken as exact. The binary digits of Y are independent, and digit j is
+        1 with odds ratio^(2^j). So one pass over the masses per digit is enough.
         """
         if ratio < TAIL:
             return replace(self, slack=self.slack + ROUNDING, tail=self.tail + TAIL)
@@ -106,7 +107,7 @@ class Law:
         return Law(self.start, mass, slack, self.tail + TAIL)
 
     def lattice(self, mean: Fraction | float) -> LatticeLaw:
-        """The law of X − mean, for statistics."""
+        """The law of X − mean as a `LatticeLaw`, from which statistics are computed."""
         return LatticeLaw(float(self.start - mean), self.mass, missing=self.slack + self.tail)
 
     def above(self, value: int) -> float:
@@ -168,7 +169,8 @@ def negative_binomial(r: Fraction, p: Fraction) -> Law:
     """
     r_float, p_float, q_float = float(r), float(p), float(1 - p)
     mode = max(0, math.floor((r - 1) * p / (1 - p)))
-    # NB(r, p) resembles a gamma law. It has the variance rp/q², and its tail falls like p^k.
+    # NB(r, p) resembles a gamma law. The variance of NB(r, p) is rp/q², and its tail falls like
+    # p^k.
     spread = math.sqrt(2 * r_float * p_float * _LOG_TAIL) / q_float
 
     def log_ratio(k: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -189,10 +191,11 @@ def _from_mode(
 ) -> Law:
     """The law on 0, …, most with ln(P(k)/P(k−1)) = log_ratio(k).
 
-    `log_ratio` may have an error of 8 times `ROUNDING`. The window is from mode − below to
-    mode + above. The ratios approach `limit` < 1 monotonically. So outside the window, the ratio of
-    each mass to its neighbor nearer to the mode is at most the larger of `limit` and the ratio at
-    the edge of the window.
+    `log_ratio` may have an absolute error of 8 times `ROUNDING`, and also a relative error of this
+    size. The window is from about mode − below to mode + above, without masses that `LEAST_LOG`
+    cuts off. The ratios P(k)/P(k−1) are monotone in k, and approach `limit` < 1. So outside the
+    window, the ratio of each mass to its neighbor nearer to the mode is at most the larger of
+    `limit` and the ratio at the edge of the window.
     """
     low = max(0, mode - math.ceil(below) - 1)
     high = mode + math.ceil(above) + 1
@@ -210,7 +213,7 @@ def _from_mode(
         (down, falling, low > 0, 0.0),
     ):
         if ends:
-            # This is at least the ratio of the first mass outside the window to the last inside it.
+            # `ratio` is at least the first mass outside the window, divided by the last inside it.
             ratio = max(math.exp(logs[min(len(sums), len(logs) - 1)]), limiting)
             last = math.exp(sums[-1]) if len(sums) else 1.0
             tail += max(2 * last * ratio / (1 - ratio) / total, LEAST_FLOAT)

@@ -28,10 +28,11 @@ Numerics    By Parseval's theorem, the sum over w is a sum of products of transf
             e = 8u·log2(N)·√N, and a product of n transforms has an error of at most n(e + 8u). The
             error of the sum is at most n(e + 8u) times the norm of K. This bound is added to δ.
             Transforms are circular, so losses outside the window reappear inside it. The window
-            begins at or before ε. Losses below the window should not count, because K is 0 there.
-            Where they reappear, they only add to δ. Losses above the window may reappear where
-            K = 0 and be missed. Their mass under P is at most M(θ')e^{−θ'·top} for any θ' > 0,
-            where `top` is the end of the window. This bound is added to δ.
+            begins at or before ε. Losses below the window should not count, because K is 0 below
+            ε. Where these losses reappear, they can only increase the computed δ. Losses above the
+            window may reappear where K = 0 and be missed. Their mass under P is at most
+            M(θ')e^{−θ'·top} for any θ' > 0, where `top` is the end of the window. This bound is
+            added to δ.
 """
 
 import math
@@ -46,7 +47,7 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 
 _LEAST_MASS = 1e-250  # smaller masses of a law count as cut off
-_ROUGH = 1e-11  # if losses are out of order by less than this, their running maximum is used
+_ROUGH = 1e-11  # losses out of order by at most this get their running maximum, and are not sorted
 ACCURACY = 2e-4  # the relative error of δ that the grid may cause
 _NEGLIGIBLE = 1e-4  # the relative error of δ that cutting off masses may cause
 _LEAST_SCALE = 1e-22  # grids do not resolve a smaller δ
@@ -54,8 +55,8 @@ STEEPEST = 1e4  # grids do not resolve a steeper fall of ln δ, which occurs nea
 _MOST_POINTS = 1 << 20  # the largest number of points of a grid
 # The values of θ that are tried.
 _TILTS = np.concatenate([-np.geomspace(1e4, 0.1, 16), np.geomspace(0.1, 1e5, 43)])
-_LEAST_TILT = 0.2
-_LEAST_SUM = 1e-290  # more than a sum may lose by underflow
+_LEAST_TILT = 0.2  # the smallest θ that a grid uses
+_LEAST_SUM = 1e-290  # added to the sum over w, which loses less than this by underflow
 _KEPT = 8  # the number of laws that are cached, since a search asks for a law several times
 
 # A part is one alternative of an observation. It has a probability under P, the loss of learning
@@ -100,7 +101,7 @@ class LossLaw:
 
 
 class KeptLaws:
-    """A cache of the last laws of losses, by their parameters. Several threads may use it."""
+    """A cache of the laws of losses that were used last. Several threads may use one cache."""
 
     def __init__(self) -> None:
         self._laws: dict[Hashable, LossLaw] = {}
@@ -136,7 +137,8 @@ class MovedLaw:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], slice]:
         """The masses and losses of all values x of X for which the mass of x + by is known too.
 
-        The rarest values are left out. The slice gives the positions of the values x + by.
+        The rarest values at both ends are left out. The slice gives the positions of the values
+        x + by in the list of masses.
         """
         size = len(self._mass)
         start = max(int(np.searchsorted(self._below, negligible, side="right")), -by, 0)
@@ -172,11 +174,11 @@ class MovedLaw:
         if gap > _ROUGH:
             order = np.argsort(losses)
             mass, rising, other, gap = mass[order], losses[order], other[order], 0.0
-        # `lift` raises the losses to those of P rounded up and Q rounded down. `blur` is the error
-        # of a logarithm or of a product with the step. No true loss in the cell from g to g + h
-        # exceeds g + h, but some may be below g by 2·blur. Multiplying Q by 1 − 4·blur raises these
-        # losses above g. The mass at g + h is at most the mass of the whole cell, because no true
-        # loss exceeds g + h.
+        # `lift` raises the losses to those of P rounded up and Q rounded down. `blur` bounds the
+        # errors of the running maximum, of a logarithm and of a product with the step. No true loss
+        # in the cell from g to g + h exceeds g + h, but some may be below g by 2·blur. Multiplying
+        # Q by 1 − 4·blur raises these losses above g. The mass that is placed at g + h is at most
+        # the mass of the whole cell, because no true loss exceeds g + h.
         blur = gap + 16 * ROUNDING * (8 + self._largest_log)
         lift = 2 * self._slack / (1 - self._slack) + blur
         rising = rising + lift
@@ -206,11 +208,11 @@ class LossGrid:
     """
 
     step: float
-    size: int
+    size: int  # the number of grid points in the window
     start: int  # the first grid point of the window
     tilt: float
     top_tilt: float  # the θ' that bounds the losses above the window
-    negligible: float
+    negligible: float  # the mass that each law may cut off
 
 
 class Products:
@@ -313,10 +315,11 @@ class Products:
     ) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
         """The transform of K and the norm of K, for each ε.
 
-        The transforms are conjugated, and weighted for a sum over half of the frequencies.
+        The transforms are conjugated. They are weighted so that a sum over half of the frequencies
+        gives the sum over all of them.
         """
         size, start, step = self.grid.size, self.grid.start, self.grid.step
-        # K is 0 below ε.
+        # K is 0 below ε, so it is computed only from the grid point `first` on.
         first = min(max(0, math.floor(epsilons.min() / step) - start - 1), size)
         excess = np.arange(start + first, start + size) * step - epsilons[:, None]
         blur = 8 * ROUNDING * (np.abs(epsilons)[:, None] + np.abs(excess))
@@ -361,7 +364,8 @@ class Products:
             above = min(total - tilt * top, other - grid.top_tilt * top) + blur
             infinite = (-math.expm1(finite) + math.exp(min(0.0, above))) * (1 + 1e-9)
             logs = total - tilt * points + blur
-            # With scales up to e^600, whatever underflows is far below the smallest δ.
+            # Sums are multiplied by a scale. Even a scale of e^600 leaves the amounts that a sum
+            # loses by underflow far below the smallest δ.
             scales = np.where(logs < 600, np.exp(np.minimum(logs, 600.0)), np.inf)
             bounds.append((total, scales, infinite, view))
         bounds.sort(key=lambda bound: -bound[0])
@@ -375,7 +379,7 @@ class Products:
             for parts in view[1:]:
                 product = product * self._observation(parts)
             sums = matrix.real @ product.real - matrix.imag @ product.imag
-            # This covers the errors of the transforms, of K, and of the sums over parts and
+            # `error` covers the errors of the transforms, of K, and of the sums over parts and
             # frequencies.
             error = (len(view) + 2) * each + 4 * ROUNDING * (sum(map(len, view)) + grid.size)
             sums = np.maximum(sums, 0.0) + error * norms + _LEAST_SUM
@@ -403,8 +407,8 @@ def grid_for(
 ) -> LossGrid:
     """A grid for these views from ε to ε + reach.
 
-    The caller expects that δ is at least about `scale` there, and that −ln δ grows by `slope` for
-    each unit of ε.
+    The caller expects that δ is at least about `scale` in this range, and that −ln δ grows by
+    `slope` for each unit of ε.
     """
     number = max(len(view) for view in views)
     negligible = _NEGLIGIBLE * scale / number
@@ -432,8 +436,8 @@ def grid_for(
     bottoms = growth[:at] / (_TILTS[:at] - tilt)
     best = int(np.argmin(tops))
     top, bottom = max(float(tops[best]), epsilon + reach), min(float(bottoms.max()), epsilon)
-    # Each split adds at most h²/4 to the variance of the loss. This adds at most slope²/2 times the
-    # same amount to ln δ.
+    # Each split adds at most h²/4 to the variance of the loss. An increase v of the variance adds
+    # at most v·slope²/2 to ln δ.
     step = max(math.sqrt(8 * accuracy / number) / slope, (top - bottom) / _MOST_POINTS)
     start = math.floor(bottom / step)
     size = fft.next_fast_len(math.ceil(top / step) - start + 1, real=True)

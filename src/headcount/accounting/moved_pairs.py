@@ -11,9 +11,9 @@ fewer pairs. If a person can move in all k histograms at once, δ is exactly tha
 Splitting δ and ε among the histograms would take about k times as much noise.
 
 The noise may also be correlated (see `protocols.correlated_noise`). Then the observation of a
-bucket has two parts, in the sense of `losses.Part`, and shows which part occurred. In the first
-part, nothing else is seen. In the second part, X + 1 is seen if the person is in the bucket, and X
-otherwise.
+bucket is one of two alternatives, which `losses` calls parts, and the adversary sees which part
+occurred. If it is the first part, nothing else is seen. If it is the second part, X + 1 is also
+seen if the person is in the bucket, and X otherwise.
 """
 
 import math
@@ -31,8 +31,8 @@ from headcount.core.guarantee import PrivacyCurve
 
 @dataclass(frozen=True, eq=False)
 class PairAccounts:
-    """The view of k moved pairs, where k is `pairs`. The name of an observation is 1 if its bucket
-    compares X + 1 with X, and −1 if it compares X with X + 1.
+    """The view of k moved pairs, where k is `pairs`. Each bucket is one observation. Its name is 1
+    if X + 1 is compared with X in this bucket, and −1 if X is compared with X + 1.
     """
 
     noise: Law = field(repr=False)
@@ -59,11 +59,11 @@ class PairAccounts:
 
 @dataclass(frozen=True, eq=False)
 class CorrelatedAccounts(PairAccounts):
-    """The view of k moved pairs of buckets with correlated noise, whose parameters are a and b.
+    """The view of k moved pairs of buckets with correlated noise, which has the parameters a and b.
 
-    If the person is in a bucket, its first part has the probability (1−a)/(1−ab), and its second
-    part has the probability a(1−b)/(1−ab). Otherwise, the first part has the probability
-    b(1−a)/(1−ab), and the second part has the probability (1−b)/(1−ab).
+    If the person is in a bucket, the first part of its observation has the probability
+    (1−a)/(1−ab), and the second part has the probability a(1−b)/(1−ab). Otherwise, the first part
+    has the probability b(1−a)/(1−ab), and the second part has the probability (1−b)/(1−ab).
     """
 
     a: float
@@ -95,8 +95,8 @@ class BoxAccounts(PairAccounts):
 
     If the person's value is replaced, up to k boxes gain a tick, and up to k other boxes lose one.
     A view with more changes contains a view with fewer changes. So only views with the largest
-    number of changes, `pairs` = min(2k, m), are considered. They differ in the number of gained
-    ticks. If 2k ≤ m, there is only one view: k ticks are gained, and k are lost.
+    number of changes, `pairs` = min(2k, m), are considered. These views differ in the number of
+    gained ticks. If 2k ≤ m, there is only one view: k ticks are gained, and k are lost.
     """
 
     ticks: int

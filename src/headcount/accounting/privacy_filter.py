@@ -55,6 +55,7 @@ from headcount.accounting.dominating import DominatingLaw
 
 PARTS = 2  # δ is divided into this many parts: one for Σd and one for Σρ
 _ROUNDING = 1e-9  # sums of floats are rounded up by this relative amount
+# The orders α that `best_order` tries.
 _ORDERS = [1 + float(f"{10 ** (power / 40):.3g}") for power in range(-120, 361)]
 _MARGIN = 1e-15  # differences of probabilities are rounded up by this amount
 _NARROW = 0.01  # if α times an interval's width is below this, the exact formula loses precision
@@ -132,12 +133,13 @@ def _integral(losses: NDArray[np.float64], values: NDArray[np.float64], order: f
     wide = high - low
     step = np.expm1(wide)  # the length of the interval in k, relative to its lower end
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        # `falling` and `rising` are the weights of the values at the lower and the upper end.
         # Integration by parts gives ∫ (k^α)″·(upper − k) dk and ∫ (k^α)″·(k − lower) dk.
         growth = np.expm1(order * wide)
         falling = (growth - order * step) / step
         rising = (order * step * np.exp((order - 1) * wide) - growth) / step
-        # If the ends are too close for these formulas, the larger one of the weights at the two
-        # ends gives a bound.
+        # If the ends are too close for these formulas, a bound is used instead. It replaces
+        # α(α−1)k^(α−2) by its larger value at the two ends.
         most = order * (order - 1) * np.exp(np.maximum(0.0, (order - 2) * wide)) * step / 2
         close = order * wide < _NARROW
         scale = np.exp((order - 1) * low)

@@ -71,7 +71,7 @@ class ProductCurve(PrivacyCurve):
 
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         points, known = self._points
-        # The formula for ε < 0 is the one of `_delta`.
+        # For ε < 0, the formula in `_delta` gives δ(ε) from δ(−ε).
         sizes = np.minimum(np.abs(epsilons), points[-1])
         lines = np.interp(np.exp(sizes), np.exp(points), known) * (1 + 1e-12)
         factors = np.exp(np.minimum(epsilons, 0.0))
@@ -79,7 +79,7 @@ class ProductCurve(PrivacyCurve):
         return np.minimum(mirrored, 1.0)
 
     def _epsilon(self, delta: float) -> float:
-        """An ε for this δ. It usually exceeds the smallest such ε by up to one part in 10,000. A
+        """An ε for this δ. It usually exceeds the smallest such ε by at most one part in 10,000. A
         closer search would be slow.
         """
         points, known = self._points
@@ -130,7 +130,8 @@ class ProductCurve(PrivacyCurve):
                 )
                 deltas = Products(grid, accounts.law).deltas(accounts.views, list(ahead))
                 falls = -np.diff(np.log(deltas))
-                # Where δ falls faster than expected, the points must be closer together.
+                # Only the first `fine` steps are kept. After them, δ falls faster than expected, so
+                # the points must be closer together.
                 fine = int(np.argmax(np.append(falls, np.inf) > 0.6))
                 if fine or slope >= STEEPEST:
                     break

@@ -11,12 +11,15 @@ from headcount.core.errors import InvalidParameter
 
 LOOSE = 2.0**-40  # if a randomizer is given in floats, losses may exceed ε₀ by this amount
 
-# Three numbers for each class of messages: see `amplification.Blanket`.
+# For a pair of values, three numbers for each class of messages (see `amplification.Blanket`).
 Classes = tuple[tuple[float, float, float], ...]
 
 
 def private_laws(rows: object, local_epsilon: float) -> tuple[list[list[Fraction]], float]:
-    """The laws as fractions, checked to be ε₀-private, and an upper bound on their losses."""
+    """The laws as fractions, and an upper bound on their losses. Larger losses raise an error.
+
+    The bound is ε₀ if all entries were given as fractions, and otherwise slightly more (`LOOSE`).
+    """
     table, exactly = _matrix(rows)
     # A float has a relative error of up to 2^−50, so a ratio of two floats may be off by 2^−49.
     blur = Fraction(0 if exactly else 2.0**-49)
@@ -86,10 +89,12 @@ def _above_exp(ratio: Fraction, exponent: float) -> bool:
     if exponent == 0 or ratio <= 1:
         return ratio > 1
     digits = 30
-    while exponent < ratio.numerator.bit_length():  # otherwise, ratio < 2^b < e^b for b bits
+    # If the numerator has b bits and b ≤ exponent, then ratio < 2^b < e^exponent.
+    while exponent < ratio.numerator.bit_length():
         with decimal_digits(digits):
             power, quotient = exponential(exponent), as_decimal(ratio)
-            # This factor exceeds 1 by more than the rounding of both numbers and their products.
+            # `margin` exceeds 1 by more than the relative rounding errors of both numbers and of
+            # their products.
             margin = 1 + Decimal(1).scaleb(3 - digits)
             if power > quotient * margin:
                 return False

@@ -49,9 +49,9 @@ from headcount.core.guarantee import PrivacyCurve
 
 MOST_THRESHOLD = 300  # tables grow with the threshold; useful thresholds are below 100
 _MOST_COUNTS = 2**13  # the largest number of counts in a table
-_MOST_WORK = 10**7  # after this many cells of the table, `worst` returns an upper bound
+_MOST_WORK = 10**7  # after computing this many numbers, `worst` returns only an upper bound
 _CHORDS, _KNOTS = 192, 512  # about how many points `_largest` and `_knots` have
-# Each step of the computation may leave out this mass. Even a δ of 1e-18 has nine correct digits.
+# Each step may leave out this mass, which is so small that a δ of 1e-18 has nine correct digits.
 _CUT = TAIL * 2.0**-20
 
 Array = NDArray[np.float64]
@@ -182,7 +182,7 @@ class ThresholdCurve(PrivacyCurve):
 
     @cached_property
     def _end(self) -> int:
-        """The number N. The worst counts are below a small multiple of τ/p."""
+        """The number N. It is a small multiple of τ/p, because the worst counts are below it."""
         enough = math.ceil(1.5 * (self.threshold + 6) / float(self.rate)) + 10
         return min(enough, _MOST_COUNTS, self.honest + 1)
 
@@ -211,8 +211,8 @@ class ThresholdCurve(PrivacyCurve):
 
     @cached_property
     def _joining(self) -> Counts:
-        """The values of c' to consider. A bucket with c' < τ−1 never shows anything, so c' = 0
-        stands for all of these.
+        """The values of c' to consider. If c' < τ−1, the bucket that the person joins never shows
+        anything, so c' = 0 stands for all these values.
         """
         listed = np.array([0, *range(max(1, self.threshold - 1), self._end + 1)])
         return listed[listed < self.honest]
@@ -260,7 +260,7 @@ class ThresholdCurve(PrivacyCurve):
         y = np.concatenate([(c - i) / (c * q), 1 / (1 - drop)]) * factor
         kept = (y < 1 / q) & (chance > _CUT / mass.shape[1])
         if factor * q * (1 - 8 * ROUNDING) >= 1:
-            kept &= size != tau  # in this case, c = τ has the divergence p^τ, for every c'
+            kept &= size != tau  # c = τ has the divergence p^τ for every c': see `_certain`
         return size[kept], chance[kept] * (1 + self._slack), y[kept]
 
     def _bounds(self, outcomes: tuple[Counts, Array, Array]) -> Array:
@@ -280,8 +280,8 @@ def threshold_delta(honest: int, rate: Fraction, threshold: int, epsilon: float)
 def least_threshold(honest: int, rate: Fraction, epsilon: float, delta: float) -> int | None:
     """The smallest τ with δ(ε) ≤ delta, or None if it is above `MOST_THRESHOLD`.
 
-    δ(ε) has been computed for the result. With τ = honest + 1, no bucket is ever shown, and
-    δ(ε) = 0.
+    The search has computed δ(ε) at the result, so the result is surely private. No τ above
+    honest + 1 is needed: with τ = honest + 1, no bucket is ever shown, and δ(ε) = 0.
     """
     if not 0 <= checks.real("delta", delta) <= 1:
         raise InvalidParameter(f"`delta` must be between 0 and 1, got {delta}")

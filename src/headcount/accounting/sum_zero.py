@@ -1,4 +1,4 @@
-"""Two-sided geometric noise in every bucket of a histogram, given that it adds up to 0.
+"""Two-sided geometric noise in all buckets of a histogram, given that the noise adds up to 0.
 
 Notation    z is the noise of d buckets, n = d − 1, and x = e^−ε. P(z) is proportional to
             e^{−(ε/2)·Σ|z_b|} for all z that add up to 0. Q_n(x) = Σ_k C(n,k)²·x^k.
@@ -8,13 +8,13 @@ Total       z = u − v for independent geometric numbers u_b and v_b of ratio e
             Q_n(x)/(1−x)^{2n+1}, t is K plus 2n + 1 independent geometric numbers of ratio x, with
             P(K = k) proportional to C(n,k)²·x^k.
 Privacy     A person who moves from bucket j to bucket i changes z to z + e_i − e_j, and Σ|z_b| by
-            2, 0 or −2. So the loss is ε, 0 or −ε. It is ε if z_i ≥ 0 and z_j ≤ 0. This has the
-            probability Q_{n−1}(x)/Q_n(x), and the loss −ε has e^−ε times this probability.
+            2, 0 or −2. So the loss is ε, 0 or −ε. It is ε if z_i ≥ 0 and z_j ≤ 0. The probability
+            of the loss ε is Q_{n−1}(x)/Q_n(x), and the loss −ε has e^−ε times this probability.
 Error       Given t, u_b has the variance t(t+d)n/(d²(d+1)). E[t²] = x(2d·E[t] + d²)/(1−x), by the
             differential equation of the sum above. So the variance of a bucket is
             2n/(d(d+1))·((1+x)·E[t] + xd)/(1−x). The covariance of two buckets is −1/n times this
             variance. Compared with independent noise, P(z_b = z) has one more factor, which falls
-            with |z|. So the margins of error for independent noise are wide enough.
+            with |z|. So margins of error that are valid for independent noise are valid here too.
 """
 
 import math
@@ -37,7 +37,7 @@ _WHOLE = 1 << 300  # the probability of a release is an integer divided by this
 _MOST_TERMS = 20_000  # a law of releases is not listed if its sums have more terms
 _LONGEST = 1 << 22  # the law of one bucket is not tabulated if it needs a longer transform
 _RARE = 60.0  # probabilities below e^−60 are cut off
-_NOISE_OF_TRANSFORM = 64 * ROUNDING
+_NOISE_OF_TRANSFORM = 64 * ROUNDING  # the error of a transform, relative to its largest value
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,8 @@ class SumZero:
         """The law of one bucket's noise, or None if it would take too long to compute.
 
         P(z) is proportional to e^{−(ε/2)|z|} times the probability that n independent noise
-        values add up to −z. The transform of one noise is 1/(1 + (sin(φ/2)/sinh(ε/4))²).
+        values add up to −z. At the frequency φ, the transform of one noise value is
+        1/(1 + (sin(φ/2)/sinh(ε/4))²).
         """
         rate, others = float(self.epsilon) / 2, self.buckets - 1
         size = 1 << (2 * math.ceil(_reach(rate, others)) + 2).bit_length()
@@ -108,7 +109,8 @@ class SumZero:
         half = np.exp(-rate * np.arange(reach + 1)) * np.maximum(sums[: reach + 1], 0.0)
         mass = np.concatenate([half[:0:-1], half])
         total = float(mass.sum())
-        # A transform has about the same error everywhere. This error counts as missing probability.
+        # All entries of a transform have about the same absolute error. The errors of all entries
+        # together count as missing probability.
         error = _NOISE_OF_TRANSFORM * float(sums[0]) / math.tanh(rate / 2) / total
         return Law(-reach, mass / total, slack=_NOISE_OF_TRANSFORM, tail=error + math.exp(-_RARE))
 
@@ -158,8 +160,8 @@ def _squared_binomials(n: int, epsilon: Fraction, digits: int) -> list[Decimal]:
 
 def _reach(rate: float, count: int) -> float:
     """A number that a sum of `count` two-sided geometric numbers exceeds with probability below
-    e^−60. By Chernoff's bound, any θ gives such a number: (60 + count·K(θ))/θ, with
-    K(θ) = −ln(1 − (sinh(θ/2)/sinh(rate/2))²).
+    e^−60. By Chernoff's bound, any θ between 0 and the rate gives such a number:
+    (60 + count·K(θ))/θ, with K(θ) = −ln(1 − (sinh(θ/2)/sinh(rate/2))²).
     """
     theta = rate * min(0.5, math.sqrt(_RARE / (1.2 * count)))
     spread = -math.log1p(-((math.sinh(theta / 2) / math.sinh(rate / 2)) ** 2))

@@ -50,7 +50,7 @@ class TruncatedGeometric:
 
     @property
     def falls(self) -> bool:
-        """Whether P(0) ≤ P(1). If not, the unit 2^−128 is too coarse for this T."""
+        """Whether P(0) ≤ P(1). If not, multiples of 2^−128 are too coarse for this T."""
         return self.weights[0] <= self.weights[1]
 
     @cached_property
@@ -70,8 +70,9 @@ class TruncatedGeometric:
 def _weights(rate: Fraction, most: int) -> tuple[int, ...]:
     """The weights w(0), …, w(T).
 
-    Let h = T/2. w(h) is even, and w(k−1) = ⌈a·w(k)⌉ for k ≤ h. So w(k)/w(k−1) ≤ e^rate. w(h) is so
-    small that the sum of all weights stays below 2^128. Each end gets half of the missing weight.
+    Let h = T/2. w(h) is even, and w(k−1) = ⌈a·w(k)⌉ for k ≤ h. So w(k)/w(k−1) ≤ e^rate. w(h) is
+    chosen so small that the sum of all weights is at most 2^128. The weight that is missing from
+    2^128 is added to w(0) and w(T), half to each.
     """
     half = most // 2
     with decimal_digits(_DIGITS):
@@ -132,15 +133,17 @@ class ShiftCurve(PrivacyCurve):
 
     @property
     def bends(self) -> NDArray[np.float64]:
-        """The losses of the law before its weights are rounded. Rounding does not widen the range
-        of the losses.
+        """The finite losses that the law would have without the rounding of its weights. Rounding
+        does not widen the range of these losses.
         """
         return float(self.law.rate) * np.arange(-self.steps, self.steps + 1, 2.0)
 
     @cached_property
     def _sorted(self) -> tuple[Sequence[Fraction], Sequence[int], Sequence[int]]:
-        """The ratios −P/Q of all outcomes with Q > 0, in ascending order, and the cumulative sums
-        of P and of Q in this order.
+        """The ratios −P/Q of all outcomes that are possible under both laws, in ascending order,
+        and the cumulative sums of P and of Q in this order.
+
+        P is the law of the noise, and Q is the same law shifted by m.
         """
         weights = self.law.weights
         pairs = sorted(

@@ -27,7 +27,7 @@ from headcount.accounting.laws import ROUNDING
 
 Reals: TypeAlias = NDArray[np.float64]
 _SPARE = 16.0  # each error is at most e^−16 times the wanted precision, apart from rounding
-_LARGEST_TILT = 4.0
+_LARGEST_TILT = 4.0  # the largest θ that is used
 _TILTS = 4  # the number of steps in the search for a good tilt
 _RISES = (1.0, 0.5, 0.25, 0.125)  # the values of h that are tried
 _BLOCK = 1024  # the number of sums that are computed at a time
@@ -113,7 +113,7 @@ class TwoBinomials:
         """
         spare = _SPARE - math.log(precision)
         tilt = self._tilt(numbers)
-        # An upper bound on ln P(N ≥ m).
+        # `bound` is an upper bound on ln P(N ≥ m).
         bound = self._log(tilt) - tilt * numbers - np.log(-np.expm1(-tilt))
         tails = np.full(len(numbers), math.exp(-spare))
         errors = tails.copy()
@@ -143,7 +143,8 @@ class TwoBinomials:
         """
         place = np.arange(nodes + 1)[:, None]
         angle = 2 * math.pi / period * place
-        # A frequency and its negative add equal amounts. At half the period, the two coincide.
+        # A frequency and its negative add equal amounts, so one of them counts twice. At half the
+        # period, the two coincide and count once.
         weight = np.where(place == 0, 1.0, 2.0) * (2 * place < period) + (2 * place == period)
         size, phase = np.zeros(angle.shape), -angle * numbers
         for trials, p in zip(self.trials, self._tilted(tilt), strict=True):

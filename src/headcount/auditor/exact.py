@@ -141,7 +141,7 @@ def exact_audit(
     to the law of the release. In the shuffler view, the adversary is a shuffler that knows the
     noise it added, and sees the release. If `target` is a protocol, `values`, `users`, `view`,
     `delta` and `claim` have defaults. Real numbers cannot be listed, so the result holds only for
-    the given `values`.
+    the given `values`. If a protocol's law leaves out rare bundles, the result is a lower bound.
 
         exact_audit(protocol("local.k-ary", Histogram(4), Budget(1), Crowd(5)))
         exact_audit(lambda x: {((x, 1), (1 - x, 1)): Fraction(1)}, [0, 1], users=3, view="shuffle")

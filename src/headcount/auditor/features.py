@@ -1,9 +1,10 @@
 """Features of a mechanism's outputs. A feature gives each output a whole number, its code.
 
 An audit tries all features that suit the outputs, and keeps the one that distinguishes two datasets
-best. The audit needs no knowledge of the mechanism. The features of a number are its size, its
-exact value and its last bits. If an output consists of several numbers, its features are those of
-each number, the sum, the count of numbers, the whole output, the output without the order of its
+best. The audit needs no knowledge of the mechanism. If numbers are whole and have few different
+values, their only feature is the value. Otherwise, numbers have a size and, if they are floats,
+also last bits and an exact value. If an output consists of several numbers, its features are those
+of each number, the sum, the count of numbers, the whole output, the output without the order of its
 numbers, and the joint odds of the numbers (see `_of_odds`). A feature is learned from some outputs,
 but it gives every output a code. For example, a feature of numbers also gives a code to a word.
 """
@@ -150,9 +151,10 @@ def _without_order(outputs: Outputs) -> Codes:
 def _of_numbers(
     prefix: str, listed: Callable[[Outputs], Outputs], both: Outputs
 ) -> Iterator[Feature]:
-    """The features of one number of an output: its size, its exact value, and the last bits of a
-    float. The function `listed` takes this number from each output. If some outputs have no such
-    number, there are no features.
+    """The features of one number of an output. The function `listed` takes this number from each
+    output. Whole numbers with few different values have only their value. Others have a size and,
+    if they are floats, last bits and an exact value. If some outputs have no such number, there are
+    no features.
     """
     if not _all_numbers(listed(both)):
         return

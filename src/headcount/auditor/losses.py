@@ -12,9 +12,10 @@ Law: TypeAlias = Mapping[Any, Fraction]
 
 @dataclass(frozen=True)
 class Loss:
-    """The worst event of two laws P and Q. For this event, P(event) = ratio·Q(event) + δ.
+    """The worst event of two laws P and Q: the event with the largest (P(event) − δ)/Q(event).
 
-    `ratio` is e^ε for the least possible ε, or None if no ε is large enough. `chance` is P(event),
+    This largest value is `ratio`. It equals e^ε for the least possible ε, or is None if no ε is
+    large enough. If ε = 0 is enough, `ratio` is 1, and the event is empty. `chance` is P(event),
     and `other_chance` is Q(event).
     """
 

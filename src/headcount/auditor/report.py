@@ -46,7 +46,7 @@ _HALVINGS = 8  # how often the distance between points is halved around the best
 _UP = 2.0**-49  # more than the relative rounding error of every formula here
 _SAME = 1e-12  # two floats within this relative distance count as equal
 _MOST_EXPONENT = 700.0  # up to this x, e^x does not overflow
-_WORTH_SAYING = 1e6  # a largest factor above this is not mentioned
+_WORTH_SAYING = 1e6  # the report mentions the largest possible factor only if it is below this
 # Chances from 0 to 1. They are closer together near both ends.
 _CHANCES = (*(math.sin(math.pi * step / 200) ** 2 for step in range(100)), 1.0)
 

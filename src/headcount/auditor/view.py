@@ -4,8 +4,8 @@ from enum import StrEnum
 
 
 class View(StrEnum):
-    """What an adversary sees. Each of the first three views is what the adversary of the trust
-    model with the same name sees.
+    """What an adversary sees. The first three views have the names of trust models: each shows what
+    the adversary in that trust model sees.
     """
 
     LOCAL = "local"  # one person's messages

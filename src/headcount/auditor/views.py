@@ -152,7 +152,8 @@ def _mixed(rows: NDArray[Any]) -> NDArray[Any]:
 
 def _alone(protocol: Protocol, value: Any, count: int, source: Source) -> Outputs:
     """One person's messages in each of `count` runs. If everybody sends one message, and a message
-    has several numbers, the tally of the message is appended.
+    has several numbers, the tally of the message is appended, because the tally may show more than
+    each number alone.
     """
     sent = protocol.randomize([value] * count, source)
     if protocol.randomizer.fixed_messages == 1:
@@ -280,6 +281,6 @@ def _released(
 
 
 def _told(estimate: Estimate) -> Answer:
-    """The value of an estimate. For quantiles, this is the shares they were read from."""
+    """The value of an estimate, or the shares from which quantiles were read."""
     read = isinstance(estimate, QuantilesEstimate)
     return estimate.unbiased_value if read else estimate.value

@@ -252,7 +252,7 @@ def charging(ledger: str | None, dataset: str | None) -> Charges | None:
 
 
 def show_results(found: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
-    """Save results, and print them."""
+    """Print results, as a table or as JSON. If `out` is given, save them to this file first."""
 
     def show(saved: Path | None) -> None:
         print_table(results_table(found))

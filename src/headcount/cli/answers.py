@@ -100,8 +100,8 @@ class AnswerOptions:
             raise InvalidParameter(f"a figure must show one group, got --group {group}; try .html")
 
     def pairs(self, ready: Prepared) -> list[tuple[Group, Group]]:
-        """The groups that are compared. Groups that cannot be compared are refused before the
-        release is charged.
+        """The pairs of groups that --contrast compares. A pair that cannot be compared is refused
+        here, before the release is charged.
 
         Names of groups are matched as text, since groups in a table may be numbers.
         """

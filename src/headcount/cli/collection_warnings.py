@@ -28,8 +28,8 @@ def warn_about_survey(document: Document) -> None:
 
 
 def warn_about_token(path: Path | None, token: str) -> None:
-    """Warn if a shuffler has no token, or has secrets of the analyzer. `path` is the file of the
-    token.
+    """Warn if a shuffler has no token, or if secrets of the analyzer lie in the folder of the
+    token. `path` is the file of the token.
     """
     if not token:
         warn("there is no token, so the analyzer will refuse the batch. Give --token-file.")

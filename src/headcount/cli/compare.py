@@ -116,8 +116,8 @@ def compare(
 
 
 def _example_settings(task: str, question: TaskOptions) -> Mapping[str, Any]:
-    """Settings to use if the options give none for the task: 20 buckets, 10 boxes, or bounds of 0
-    and 1.
+    """The settings of the task if the options give none of them: 20 buckets for a histogram, 10
+    boxes to tick, or bounds of 0 and 1. A task without such examples gets no settings.
     """
     settings = task_class(task).example_settings if task in TASKS else {}
     given = any(getattr(question, name) is not None for name in settings)

@@ -104,7 +104,7 @@ def console(
 
 @contextmanager
 def console_packages(what: str) -> Iterator[None]:
-    """Turn a failed import in this block into an error that says what to install."""
+    """Turn a failed import in the `with` block into an error that says what to install."""
     try:
         yield
     except ImportError as missing:

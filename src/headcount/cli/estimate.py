@@ -158,7 +158,7 @@ def estimate(
         if isinstance(found, GroupedEstimate) and pairs:
             from headcount.core.contrasts.many import contrasts
 
-            # If several rows of a person count, they may be in different groups.
+            # If a person may have several rows, these rows may be in different groups.
             compared = contrasts(found, pairs, same_people=data.rows_per_person > 1)
         Answer(found, ready.release, stated, shares, remarks, compared).deliver(as_json=as_json)
 
@@ -178,7 +178,9 @@ def _loaded(path: Path, name: str | None) -> "Plan":
 
 
 def _labeled(question: TaskOptions, task: str | None, column: str | None) -> TaskOptions:
-    """The options of a task. Boxes without labels get the names of their columns as labels."""
+    """The options of a task. If people tick boxes, and each box has a column of its own, the names
+    of the columns are the labels of the boxes, unless --labels gives other labels.
+    """
     if takes(task or "", "labels") and question.labels is None and "," in (column or ""):
         return replace(question, labels=column)
     return question

@@ -160,7 +160,7 @@ class DataOptions:
         return cleaning_of(self._named(given) or "", given, **settings, reading=reading).task
 
     def arguments(self, given: Task | None, reading: Reading) -> dict[str, Any]:
-        """The arguments of `estimate` that describe the data."""
+        """The arguments of `data.estimate.prepare` that describe the data."""
         return {
             "query": self.query,
             "column": self._named(given),
@@ -173,10 +173,10 @@ class DataOptions:
         }
 
     def _named(self, given: Task | None) -> str | list[str] | None:
-        """The column, both columns of a table, or the columns of boxes.
+        """The name of the column, or a list of names: two for a table, or one for each box.
 
-        If only one column is given for a table, it holds the names of cells. If only one is given
-        for boxes, it holds the labels of all boxes that a person ticked.
+        A table may also have a single column, with the names of cells. Boxes may also have a single
+        column, with the labels of all boxes that a person ticked.
         """
         boxes = given is not None and given.value_kind == "collections"
         several = boxes or sides_of(given) is not None

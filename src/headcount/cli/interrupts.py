@@ -1,4 +1,6 @@
-"""Handles signals to stop, such as Ctrl-C. A signal ends the process, or waits for a block."""
+"""Handles signals to stop, such as Ctrl-C. A signal either ends the process at once, or waits until
+a block of code is done.
+"""
 
 import os
 import signal
@@ -15,8 +17,8 @@ _STOPPING = [
 
 @contextmanager
 def at_once(said: str) -> Iterator[None]:
-    """Inside this block, Ctrl-C prints one line and ends the process at once. An exception would
-    not be enough, since packages may catch it while they load.
+    """Inside the `with` block, Ctrl-C prints the line `said` and ends the process at once. An
+    exception would not be enough, since packages may catch it while they load.
     """
 
     def leave(number: int, frame: FrameType | None) -> NoReturn:
@@ -36,9 +38,9 @@ def at_once(said: str) -> Iterator[None]:
 
 @contextmanager
 def unbroken(said: str = "") -> Iterator[Callable[[], None]]:
-    """Gives a function to the block. Once the block has called this function, a signal to stop
-    waits until the block is done, and `said` is written to standard error. A second signal stops
-    the block at once with an exception.
+    """Gives a function to the `with` block. Once the block has called this function, a signal to
+    stop writes `said` to standard error, and stops the program only after the block is done. A
+    second signal stops the block at once with an exception.
     """
     before: dict[int, Any] = {}
     waiting: list[int] = []
@@ -49,7 +51,7 @@ def unbroken(said: str = "") -> Iterator[Callable[[], None]]:
             _stop(number)
         waiting.append(number)
         if said:
-            with suppress(OSError):  # print is unsafe here: the signal may have interrupted it
+            with suppress(OSError):  # not `print`, since the signal may have interrupted a print
                 os.write(2, f"{said}\n".encode())
 
     def begin() -> None:

@@ -23,7 +23,9 @@ _WIDEST = 10_000
 
 
 def _console(*, stderr: bool = False) -> Console:
-    """A console of the terminal's size. An impossible size, such as COLUMNS=0, is ignored."""
+    """A console of the terminal's size, but with at most `_WIDEST` columns and lines. The setting
+    COLUMNS=0 is ignored.
+    """
     found = shutil.get_terminal_size()
     width, height = min(found.columns, _WIDEST), min(found.lines, _WIDEST)
     return Console(
@@ -67,9 +69,10 @@ def deliver(
 
     An answer is printed even if it cannot be saved, and the error is raised afterwards. An answer
     must not be lost if `out` is given, or if budget was spent on it (`paid`). If such an answer is
-    not saved and cannot be printed, it is written to standard error as JSON. If the reader of a
-    pipe stops early, as `head` does, an error is raised only in this case. `refusal` is an error
-    that belongs to the answer. It is raised after the answer is printed.
+    not saved and cannot be printed, it is written to standard error as JSON, and an error is
+    raised. If the reader of a pipe stops early, as `head` does, any other answer is cut off without
+    an error. `refusal` is an error that belongs to the answer. It is raised after the answer is
+    printed.
     """
     failure: BaseException | None = refusal
     saved = None

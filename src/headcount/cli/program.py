@@ -67,7 +67,9 @@ def _explained(error: BaseException, *, answered: bool = False) -> int:
 
 
 def _wants_json() -> bool:
-    """Whether --json is on the command line. An error may occur before the options are parsed."""
+    """Whether --json is on the command line. The words of the command line are searched here, since
+    an error may occur before the options are parsed.
+    """
     return "--json" in sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]
 
 

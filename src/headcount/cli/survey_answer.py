@@ -64,8 +64,8 @@ def _given(texts: list[str]) -> dict[str, str]:
 
 
 def _asked(person: Respondent, answers: dict[str, str]) -> dict[str, Any]:
-    """The answers to the survey. If the answer to a question of this device was not given, the
-    person is asked.
+    """The answers to the survey. A device may draw only some of the questions. The person is asked
+    each drawn question that has no answer in `answers`.
     """
     survey = person.document.questions
     if survey is None:

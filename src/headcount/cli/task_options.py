@@ -116,8 +116,8 @@ class TaskOptions:
     ) -> Task:
         """The task with this name. `others` are settings that do not come from options, such as
         labels from a data dictionary. Without a name, buckets mean a histogram, labels mean boxes,
-        rows or columns mean a table, smoothness means a density, shares mean quantiles, and bounds
-        alone mean the task `mean`. Without any of them, the task is a count.
+        rows or columns mean a table, smoothness means a density, `at` means quantiles, and bounds
+        alone mean the task `mean`. If none of these options is given, the task is a count.
         """
         meant = checks.choice("task", name or self._likely(), list(TASKS))
         settings = {**others, **self._settings(clamp)}
@@ -141,7 +141,9 @@ class TaskOptions:
 
     @property
     def asks(self) -> bool:
-        """Whether any option describes the task."""
+        """Whether an option describes the task. The options --open, --at-most and --whole do not
+        count, since they only change a task that other options describe.
+        """
         given = (
             self.buckets, self.labels, self.rows, self.columns, self.low, self.high,
             self.smoothness, self.at, self.cells,
@@ -149,7 +151,9 @@ class TaskOptions:
         return any(one is not None for one in given)
 
     def task_of(self, protocol: str) -> Task:
-        """The task for a protocol. If no option describes it, it is the protocol's first task."""
+        """The task for a protocol. If no option describes a task, the protocol's first task is
+        taken.
+        """
         if not self.asks:
             return self.task(protocol_class(protocol).tasks[0].name)
         return self.task(only_task(protocol))
@@ -190,7 +194,7 @@ class TaskOptions:
         return None if self.at is None else [share("at", text) for text in listed(self.at)]
 
     def _labels(self, name: str, text: str | None) -> int | list[Any] | None:
-        """A number of labels, or the labels themselves."""
+        """The number of labels, or the labels themselves. With --open, a number is a label too."""
         if text is None:
             return None
         if text.strip().isdecimal() and not self.open_buckets:

@@ -21,7 +21,9 @@ def labels_of(name: str, text: str) -> list[int | str]:
 
 
 def whole_number(name: str, text: str) -> int:
-    """The whole number in a text. Python refuses a text of more than 4,300 digits."""
+    """The whole number in a text. A text of more than 4,300 digits is refused, since Python does
+    not convert it.
+    """
     try:
         return int(text)
     except ValueError:

@@ -177,9 +177,9 @@ class Analyzer:
         self._publish(document, batch.people, opened)
 
     def count_files(self, files: BatchFiles, opened: Callable[[Opener], Opened]) -> bool:
-        """Count a batch in files. `opened` is the function that opens them. The result is False if
-        the batch was counted before. If the files cannot be read, nothing is published, and the
-        survey can still get another batch.
+        """Count a batch in files. `opened` is the function that opens the files. The result is
+        False if the batch was counted before. If the files cannot be read, nothing is published,
+        and the survey can still get another batch.
         """
         document = self.document(files.survey)
         self._check_shape(document, files.message_bytes, files.people)
@@ -208,15 +208,15 @@ class Analyzer:
         self._reached("opening")
 
     def _publish(self, document: Document, people: int, opened: Opened) -> None:
-        """Estimate, and store the results. If another process has stored results before, they
-        stay.
+        """Estimate, store the results, and delete the stored messages. If another process has
+        stored results in the meantime, its results stay.
         """
         self._reached("opened")
         tallies, found = self._results(document, people, opened)
         self._reached("estimated")
         with self.store.writing() as run:
             number, done = self._row(run, document.digest, "number, results")
-            if done is not None:  # the noise of the other process is published
+            if done is not None:  # another process has already published results with its noise
                 return
             run("UPDATE analyses SET results = ?, tallies = ? WHERE number = ?",
                 json_text(found), json_text(tallies), number)  # fmt: skip
@@ -309,8 +309,8 @@ def tally_of_people(release: Release, counts: NDArray[np.int64], sent: int, peop
     counts as one of the people, like a dishonest person who sends messages without effect.
 
     If only some people answer the release, each of them sends one message. So the number of
-    messages is the number of these people. If the messages are shares of a secret, the tally is
-    refused when messages are missing.
+    messages is the number of these people. If the messages are shares of a secret, a tally with
+    missing messages is refused, because the remaining shares do not add up.
     """
     protocol = release.protocol
     if release.for_some:

@@ -13,7 +13,7 @@ _ROW = 500  # a row has at most this many bytes of a response, unless one messag
 
 
 class Round(NamedTuple):
-    """One row of the table `rounds`, which has a row with the state of each survey."""
+    """The state of one survey: a row of the table `rounds`, which has one row for each survey."""
 
     number: int
     hash_key: bytes
@@ -61,7 +61,8 @@ def row_bytes(document: Document) -> int:
 
 def places_of(key: bytes, body: bytes, chunk: int, attempt: int) -> list[tuple[int, bytes]]:
     """The rows of a response, each with its place. A place is a keyed hash, so it shows neither
-    when the response came nor which rows belong together. Each `attempt` gives other places.
+    when the response came nor which rows belong together. If another response has taken a place,
+    the next `attempt` gives other places. `chunk` is the number of bytes in a row.
     """
     own = hashlib.blake2b(body, key=key, digest_size=32).digest() + attempt.to_bytes(4, "big")
     return [

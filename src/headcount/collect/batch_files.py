@@ -56,7 +56,8 @@ class BatchFile:
 
     def sealed(self, data: bytes, size: int) -> bytes:
         """The messages in this file, one after another. `data` has the bytes of the file. They are
-        refused if they do not have the digest of the file.
+        refused if their digest is not the one that `batch.json` states. `size` is the number of
+        bytes of a message.
         """
         if _digest(data) != self.sha256:
             raise UnreadableData(f"{self.name} must have the SHA-256 that {MANIFEST} states")

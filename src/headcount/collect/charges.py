@@ -15,8 +15,8 @@ from headcount.survey.run import of_one_wave
 
 @dataclass(frozen=True)
 class Charges:
-    """Charges surveys to one dataset of a ledger. If `dataset` is None, it is the only dataset of
-    the ledger.
+    """Charges surveys to the dataset `dataset` of a ledger. If `dataset` is None, the ledger must
+    have only one dataset, which is charged.
     """
 
     ledger: Ledger
@@ -40,10 +40,12 @@ class Charges:
 
 def spent(document: Document) -> tuple[Guarantee, PrivacyCurve]:
     """The guarantee and the privacy curve that the responses to a survey spend. If there are
-    several waves, the result is for one wave.
+    several waves, the result is for one wave. A device draws its noise again if the noise does not
+    fit into the response. The result includes the small privacy loss of drawing again.
     """
     promise, curve = of_one_wave(document.design)
-    redrawn = document.design.redrawn  # for all waves, so it is an upper bound for one wave
+    # A bound on the probability that any device draws again in any wave, so also in one wave.
+    redrawn = document.design.redrawn
     if not redrawn:
         return promise, curve
     delta = float(fitted_delta(promise.delta, promise.epsilon, redrawn))

@@ -4,8 +4,8 @@ A device randomizes once, seals once, and stores the sealed bytes before it send
 fails, the same bytes are sent again. Randomizing again would reveal more about the answer than the
 survey promises.
 
-In local trust, a device answers only some of the questions. It draws them at random, once, before
-the person answers, and stores which questions it has drawn.
+In local trust, a device may answer only some of the questions. It draws them at random, once,
+before the person answers, and stores which questions it has drawn.
 """
 
 import json
@@ -31,9 +31,10 @@ from headcount.randomness.sources import SecureSource
 from headcount.survey.response import Response, Selection
 
 Receipt: TypeAlias = Literal["stored", "seen before"]
-_AGAIN = (408, 429, 500, 502, 503, 504, 507)  # the same bytes may be accepted later
+# HTTP statuses of failures after which a service may still accept the same bytes later.
+_AGAIN = (408, 429, 500, 502, 503, 504, 507)
 TIMEOUT = 30.0
-_MOST_RESULTS = 2**28  # bytes of results that are read
+_MOST_RESULTS = 2**28  # results of more bytes than this are not read
 
 
 class Respondent:
@@ -41,8 +42,8 @@ class Respondent:
 
     The `folder` keeps the sealed response, and whether the shuffler accepted it. It does not hold
     the answers. A person who has answered cannot answer again from the same folder. The times of
-    the file and of the folder are set to 1970. A file system may keep further times that no program
-    can set.
+    the files and of the folder are set to 1970, so that they do not show when the person answered.
+    But a file system may keep further times that no program can set.
     """
 
     def __init__(self, document: Document | Path | str, folder: Path | str) -> None:
@@ -85,8 +86,8 @@ class Respondent:
             raise _second_answer()
 
     def _selected(self, source: Source) -> Selection:
-        """The selection of questions that this device answers. In local trust, the selection is
-        drawn once and stored.
+        """The selection of questions that this device answers. In local trust, the first selection
+        that the device draws is stored, and every later call returns it.
         """
         if self.answered:
             raise _second_answer()
@@ -106,8 +107,8 @@ class Respondent:
             ) from None
 
     def _keep_first(self, path: Path, text: str) -> bool:
-        """Store a text, and return True. If another process has already stored one, return False
-        and leave it as it is.
+        """Store a text in a new file, and return True. If the file exists already, leave it as it
+        is, and return False. If several processes store at once, only one of them succeeds.
         """
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = path.with_suffix(f".{secrets.token_hex(8)}")
@@ -223,7 +224,9 @@ def put_batch(document: Document, name: str, batch: SealedBatch, token: str) -> 
 
 
 def results_at(url: str, token: str) -> dict[str, Any]:
-    """The JSON document at an address of a service."""
+    """The JSON document at an address of a service, such as the results of a survey. If `token` is
+    not empty, the request carries it.
+    """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     reply = _request("GET", url, b"", headers, "service", most=_MOST_RESULTS)
     try:

@@ -2,7 +2,7 @@
 
 A client in another language reads these data from the document. From the same random bits, it draws
 exactly the messages that this library would draw. Whoever checks a document computes the data
-again.
+again, and compares them with the document.
 """
 
 from collections.abc import Mapping

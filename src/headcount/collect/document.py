@@ -255,7 +255,7 @@ class Document:
 
     @property
     def asks(self) -> tuple[Ask, ...]:
-        """All questions and tables."""
+        """All questions and two-way tables that the releases answer."""
         return tuple(ask for release in self.releases for ask in release.asks)
 
     @cached_property
@@ -375,7 +375,8 @@ class Document:
     @classmethod
     def from_bytes(cls, data: bytes) -> "Document":
         """The document in these bytes. All protocols are calibrated again. A document is refused if
-        any of its values differs from what is computed.
+        any of its values differs from what is computed. Only its guarantee may be weaker than the
+        computed one.
         """
         if len(data) > MOST_BYTES:
             raise UnreadableData(f"a survey document must have at most {MOST_BYTES:,} bytes")
@@ -398,7 +399,7 @@ class Document:
                 found["wave"],
             )
             _check_claim(found["guarantee"], made.guarantee)
-            # The guarantee may differ, since a document may claim less than its parameters give.
+            # A document may claim less privacy than its parameters give, so guarantees may differ.
             same = canonical({**plain(made.to_dict()), "guarantee": found["guarantee"]}) == data
         except HeadcountError as error:
             raise UnreadableData(f"a survey document must be valid: {error}") from None

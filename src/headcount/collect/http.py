@@ -1,7 +1,7 @@
 """What the shuffler's and the analyzer's HTTP services share.
 
-Bodies have a deadline, requests carry tokens, all errors have one JSON shape, and logs hold no
-addresses.
+The body of a request must arrive before a deadline. Requests of operators must carry a token. All
+errors have one JSON shape, and logs hold no addresses.
 """
 
 import asyncio

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 if TYPE_CHECKING:
     from headcount.collect.store import Run
 
-PLACE_BITS = 63  # places are whole numbers that every database can order
+PLACE_BITS = 63  # so a place fits into a signed integer of 64 bits, which every database has
 _BLOCK = 16_000  # bytes; in SQLite, a block of this size fills one page of 16 KiB
 _LEAST_ROWS = 16  # a block has room for at least this many rows; long rows get longer blocks
 _PLACE, _LENGTH = 8, 4  # bytes of a place, and of the length of a row or of the number of rows
@@ -32,7 +32,7 @@ class Inbox(ABC):
     of bytes of the longest row. Rows that were added reach the database when `write` is called.
     """
 
-    columns: ClassVar[str]  # the columns of the table `inbox`; {0} is the type of bytes
+    columns: ClassVar[str]  # of the table `inbox`; {0} stands for the database's type of bytes
 
     def __init__(self, run: "Run", number: int, most: int) -> None:
         self._run, self._number, self._most = run, number, most
@@ -215,8 +215,8 @@ class Buckets(Inbox):
 
     def _grow(self) -> None:
         """Replace all blocks by the blocks of the next level. A block that is still too full stays
-        in memory, and an empty block is written in its place. So a file grows by the same steps,
-        whether it grows by one level at a time or by several.
+        in memory, and an empty block is written in its place. So the database file grows by the
+        same steps, whether a transaction adds one level or several.
         """
         level = self._level + 1
         crowded: dict[int, Block] = {}

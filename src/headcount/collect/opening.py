@@ -24,7 +24,7 @@ from headcount.core.protocol import Protocol, tally_of
 from headcount.core.tally import Tally
 
 _PART = 8192  # messages that a process opens at a time
-_FEW = 2000  # up to this many messages are opened in this process, which is faster
+_FEW = 2000  # up to this many messages are opened here, since starting processes takes longer
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def open_parts(
     return opener.added(opened())
 
 
-_kept: list[Opener] = []  # the opener of this process
+_kept: list[Opener] = []  # in a new process, the opener that it got when it started
 
 
 def _keep(opener: Opener) -> None:
@@ -178,7 +178,7 @@ def kept_parts(
 
 
 def _within(payloads: Sequence[bytes], alphabet: Alphabet) -> NDArray[Any]:
-    """The messages within the alphabet. All others are left out."""
+    """The messages within the alphabet, which has all possible messages. Others are left out."""
     try:
         return Messages.receive(b"".join(payloads), alphabet).payload
     except InvalidValue:

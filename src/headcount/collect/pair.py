@@ -27,7 +27,7 @@ from headcount.core.errors import UnreadableData
 from headcount.core.writing import json_text, write_file
 
 _SECONDS = 60.0  # the longest time to wait for a process
-_PORTS = range(10_000, 30_000)  # below the ports that systems give to connections
+_PORTS = range(10_000, 30_000)  # below the ports that systems choose for outgoing connections
 
 
 class Pair:
@@ -119,7 +119,8 @@ class Pair:
     def _run(self, role: str, *words: str) -> None:
         watched, alive = os.pipe()
         self._alive.append(alive)
-        # In a demonstration or in a class, all people may have the same address.
+        # In a demonstration or in a class, all people may share one network address. So the rate
+        # limit must allow many responses at once from one address.
         environment = {**os.environ, "HEADCOUNT_SHUFFLER_BURST": "1000000", PARENT: str(watched)}
         try:
             with self._log(role).open("wb") as log:

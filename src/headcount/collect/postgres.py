@@ -2,9 +2,9 @@
 
 PostgreSQL keeps traces of arrivals and of deleted rows. As long as a survey is open, the system
 columns `ctid` and `xmin` show the order in which responses came. When the survey is closed,
-`VACUUM FULL` rewrites the tables. But the write-ahead log and its archives keep sealed responses
-until they are recycled.
-`docs/collection.md` says how to limit this. SQLite leaves far fewer traces.
+`VACUUM FULL` rewrites the tables. But the files of the write-ahead log, and their archives, keep
+sealed responses until these files are recycled. `docs/collection.md` says how to limit such traces.
+SQLite leaves far fewer traces.
 """
 
 from collections.abc import Sequence

@@ -124,7 +124,7 @@ class TooMany(Refused):
 
 
 class Unavailable(Refused):
-    """The database cannot be reached. The same request may succeed later."""
+    """The service or its database cannot be reached. The same request may succeed later."""
 
     code, http_status = "unavailable", 503
     text = "the service cannot reach its database"

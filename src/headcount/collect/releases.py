@@ -1,4 +1,4 @@
-"""The releases of a survey document, as data."""
+"""Turns the releases of a survey document into data for JSON, and reads them again."""
 
 import json
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ from headcount.survey.split import YES_NO
 def release_data(release: Release, slots: int, tables: Mapping[str, AskedTable]) -> dict[str, Any]:
     """A release as data for JSON. `slots` is the number of messages that a person sends for it.
 
-    Each question has its id and its task. The entry `of` has the ids of the questions from whose
-    answers it is computed. These are two questions for a table, and otherwise the question itself.
+    The entry `questions` lists questions and two-way tables. Each has its id, its task, and in `of`
+    the ids of the questions that people answer: two for a table, and otherwise only its own id.
     """
     made = release.protocol
     return {
@@ -82,7 +82,8 @@ def release_of(
 
 def answers_its_questions(release: Release) -> bool:
     """Whether the task of a release fits the tasks of its questions. A yes-no question may be
-    answered as a histogram of two buckets. Several yes-no questions are boxes.
+    answered as a histogram of two buckets. Several yes-no questions are answered as boxes to tick,
+    with one box for each question.
     """
     task = release.protocol.task
     if len(release.asks) == 1:

@@ -23,9 +23,10 @@ def report(
     """All answers with intervals, and the guarantee. Questions without an estimate are left out.
     The report is None if the document has no texts for its questions, or if nothing was estimated.
 
-    Each reading has two intervals. The first is about the people who took part, and allows for
-    privacy noise alone. The second is about the population from which these people were drawn, and
-    also allows for sampling.
+    A reading is a number that people read from the results, such as a share or a mean. Each reading
+    has two intervals. The first is about the people who took part, and allows for privacy noise
+    alone. The second is about the population from which these people were drawn, and also allows
+    for sampling.
     """
     survey = document.questions
     if survey is None or not estimates:

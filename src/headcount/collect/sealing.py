@@ -78,7 +78,8 @@ class Envelope:
 
     def open(self, key: X25519PrivateKey, sealed: bytes, sizes: tuple[int, ...]) -> Content:
         """The content of a sealed message. `sizes[i]` is the number of bytes of a message of
-        release i. Anything that an honest device cannot have sealed is refused.
+        release i. A message is refused if it does not open, or if its content does not have the
+        form at the top of this file. Whether the payload is a possible message is checked later.
         """
         try:
             content = _SUITE.decrypt(sealed, key, self.info)

@@ -46,7 +46,7 @@ from headcount.core.table import counted_people
 from headcount.randomness.draws import permutation
 from headcount.randomness.sources import SecureSource
 
-Clock: TypeAlias = Callable[[], float]  # seconds since 1970
+Clock: TypeAlias = Callable[[], float]  # in seconds; the clock of a `Shuffler` begins in 1970
 Outcome: TypeAlias = Literal["stored", "seen before"] | Refused
 _COARSE = 10  # the smallest step to which the public number of responses is rounded
 # The value of the column `used_for` before a code is used. The later value has the same length, so
@@ -195,8 +195,8 @@ class Shuffler:
         )  # fmt: skip
 
     def new_codes(self, digest: str, count: int) -> list[str]:
-        """Make one-time invitation codes. Only their hashes are stored. They are deleted when the
-        survey closes.
+        """Make one-time invitation codes. Only their hashes are stored. The hashes are deleted when
+        the survey is closed or destroyed.
         """
         if self.document(digest).admission != "codes":
             raise InvalidParameter("the survey must ask for codes, but it is open to everybody")
@@ -365,7 +365,8 @@ class Shuffler:
 
     def mixed(self, document: Document, bodies: list[bytes], people: int) -> SealedBatch:
         """All messages of people and the shuffler's own noise messages, without copies, in a
-        uniformly random order.
+        uniformly random order. If the noise is to replace the messages of people, the batch has
+        only noise messages.
         """
         size = document.envelope.size
         noise, alone = self._noise(document, people)
@@ -376,7 +377,9 @@ class Shuffler:
         return SealedBatch(people, size, messages[order].tobytes())
 
     def _noise(self, document: Document, people: int) -> tuple[list[bytes], bool]:
-        """The sealed noise messages, and whether they replace the messages of people."""
+        """The sealed noise messages, and whether they replace the messages of people. With δ = 0, a
+        shuffler must sometimes do so (see `core.shuffler.Noise`).
+        """
         key, alone = document.key.key, False
         sealed: list[bytes] = []
         for number, release in enumerate(document.releases):

@@ -22,7 +22,7 @@ from headcount.collect.settings import ShufflerSettings
 from headcount.collect.shuffler import Clock, Outcome, Sent, Shuffler, Status
 from headcount.core.errors import HeadcountError
 
-_MOST_TOGETHER = 512  # responses in one transaction
+_MOST_TOGETHER = 512  # the most responses that one transaction stores
 _LONGEST = 15.0  # the most seconds between two checks, after repeated failures
 
 

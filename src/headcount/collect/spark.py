@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _DUMMIES, _REFUSED, _COPIES = "dummies", "refused", "copies"
-_PATTERN = re.compile(r"[*?\[\]{}]")  # Spark reads an address with these as a pattern
+_PATTERN = re.compile(r"[*?\[\]{}]")  # Spark takes an address with such a character for a pattern
 _ROWS = 2**16  # messages that a step yields at a time
 
 
 @dataclass(frozen=True)
 class OpenStep:
     """Opens and counts the messages of a partition. Each row of the partition has a message, and
-    the number of its copies, including the first. The result has a row for each release, named by
-    the number of the release, and rows for dummies, refused messages and copies.
+    how often the batch has this message. The result has a row for each release with messages, named
+    by the number of the release, and rows for dummies, refused messages and copies.
     """
 
     opener: Opener

@@ -7,8 +7,8 @@
 - The rollback journal is truncated at each commit. A write-ahead log would list the arrivals.
 - `secure_delete` overwrites deleted rows with zeros.
 
-With synchronous = FULL, SQLite syncs the journal after it has truncated it. So a commit that has
-returned survives a power failure.
+With synchronous = FULL, SQLite syncs the truncated journal to the disk before a commit returns. So
+a commit that has returned survives a power failure.
 """
 
 import errno

@@ -31,7 +31,7 @@ class Store(ABC):
 
     bytes_type: ClassVar[str]  # the type of a column of bytes
     table_end: ClassVar[str]  # the end of a CREATE TABLE statement
-    inbox: ClassVar[type[Inbox]]  # the table that keeps responses until a survey is closed
+    inbox: ClassVar[type[Inbox]]  # the kind of table that keeps responses until a survey is closed
     largest_row: ClassVar[int]  # the most bytes of a response in one row
     failure: type[Exception]  # the base class of all errors that the database raises
 

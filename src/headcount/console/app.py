@@ -37,7 +37,8 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
-_SHARED = {"base.css": "text/css", "icon.svg": "image/svg+xml"}  # respondents' pages use them
+# The page on which people answer has the same basic style and the same icon.
+_SHARED = {"base.css": "text/css", "icon.svg": "image/svg+xml"}
 _STATIC = {"console.css": "text/css", "console.js": "text/javascript"}
 
 
@@ -63,7 +64,7 @@ class Console(Starlette):
 
 
 class Handlers:
-    """What each address answers."""
+    """The functions that answer requests. Each address of the console has one of them."""
 
     def __init__(self, folder: Folder, door: Door) -> None:
         self._folder, self._door = folder, door
@@ -251,7 +252,9 @@ def console_app(folder: Folder, token: str, *, once: bool) -> Console:
 
 
 def _round_page(request: Request, stamp: str, found: Round, shown: Callable[..., str]) -> Response:
-    """The page of a round, which depends on its state. `shown` is the page of an open round."""
+    """The page of a round, which depends on the round's state. `shown` is the function that makes
+    the page of an open round.
+    """
     name, state = request.path_params["name"], found.state
     if state == "results":
         return HTMLResponse(pages.results(name, found))
@@ -263,7 +266,7 @@ def _round_page(request: Request, stamp: str, found: Round, shown: Callable[...,
 
 
 def _saved(found: Round, ending: str) -> bytes:
-    """The results in a format."""
+    """The bytes of a file with the results. `ending` is its format, such as json."""
     results = found.results
     if results is None:
         raise NoResults("this survey has no results yet")

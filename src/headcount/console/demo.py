@@ -1,7 +1,7 @@
-"""A survey of a made-up campus, with all roles as processes of this machine.
+"""A survey of a made-up campus, with all roles on this machine.
 
-The analyzer and the shuffler are the same programs that a real survey runs. Made-up respondents
-answer over the network.
+The analyzer and the shuffler are two processes. They run the same programs as in a real survey.
+This process plays the made-up respondents, who answer over the network.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +18,7 @@ WAYS = ("on foot", "bicycle", "bus", "car")
 
 
 class Campus:
-    """A made-up campus, and a survey of it. The survey may have further respondents."""
+    """A made-up campus, and a survey of it. Real people may answer the survey as well."""
 
     def __init__(self, folder: Path, people: int, *, address: str | None, port: int | None) -> None:
         self.answers = made_up(people)
@@ -67,7 +67,9 @@ def campus(people: int) -> Survey:
 
 
 def made_up(people: int) -> dict[str, list[Any]]:
-    """The answers of the made-up people. They follow from the number of each person."""
+    """The answers of the made-up people. A person's answers are computed from the person's number,
+    so they are the same every time.
+    """
     return {
         "smoke": ["yes" if number * 7 % 20 < 5 else "no" for number in range(people)],
         "drink": ["yes" if number * 13 % 25 < 2 else "no" for number in range(people)],

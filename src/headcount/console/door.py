@@ -1,4 +1,4 @@
-"""Who may use the researcher's pages, and which forms come from them."""
+"""Decides who may use the researcher's pages, and whether a form comes from one of these pages."""
 
 import hmac
 import secrets
@@ -16,7 +16,7 @@ from headcount.core.errors import InvalidParameter
 
 
 class StaleForm(Refused):
-    """A form does not carry the stamp of the browser that sends it."""
+    """A form does not carry the stamp (see `Door.stamp`) of the browser that sends it."""
 
     code = "stale-form"
     http_status = 403
@@ -24,10 +24,11 @@ class StaleForm(Refused):
 
 
 class Door:
-    """Who may come in: browsers that have shown the token, and got a cookie for it.
+    """Lets a browser in if it has shown the token. The browser then gets a cookie, and shows the
+    cookie from there on.
 
-    A token for one use is forgotten after its first use, so that an address in the history of a
-    terminal or of a browser opens nothing.
+    A token for one use is forgotten after its first use. So the address with the token, which may
+    stay in the history of a terminal or of a browser, opens nothing later.
     """
 
     def __init__(self, token: str, *, once: bool) -> None:
@@ -50,7 +51,9 @@ class Door:
         return reply
 
     def stamp(self, request: Request) -> str:
-        """What a form of this browser must carry. A browser without a cookie is refused."""
+        """The secret code that every form of this browser must carry. Other sites do not know it,
+        so they cannot make the browser send forms. A browser without a valid cookie is refused.
+        """
         session, _, proof = request.cookies.get(self._cookie, "").partition(".")
         if not hmac.compare_digest(proof.encode(), self._stamp("session", session).encode()):
             raise Unauthorized("")

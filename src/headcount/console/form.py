@@ -1,4 +1,4 @@
-"""A survey file from the fields of a form."""
+"""Makes a survey file from the fields of a form."""
 
 import json
 from collections.abc import Mapping
@@ -56,5 +56,7 @@ def _question(number: int, fields: Mapping[str, str]) -> str:
 
 
 def _text(value: str) -> str:
-    """A text in TOML, on one line. The escapes of JSON are escapes of TOML as well."""
+    """A text in TOML, on one line. The escapes of JSON are escapes of TOML as well. TOML also
+    requires an escape for the character DEL.
+    """
     return json.dumps(" ".join(value.split()), ensure_ascii=False).replace("\x7f", "\\u007f")

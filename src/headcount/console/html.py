@@ -12,7 +12,7 @@ _LINE = re.compile(r", line (\d+): ")
 
 
 def page(title: str, *parts: str, kind: str = "", refresh: int = 0) -> str:
-    """A page. It loads itself again after `refresh` seconds."""
+    """A page. If `refresh` is not 0, the page loads itself again after this many seconds."""
     again = f'<meta http-equiv="refresh" content="{refresh}">' if refresh else ""
     return f"""<!doctype html>
 <html lang="en">
@@ -51,7 +51,9 @@ def p(text: str, kind: str = "") -> str:
 
 
 def told(text: str, kind: str = "", **commands: str) -> str:
-    """A paragraph. The words in its braces are what somebody types, and never break."""
+    """A paragraph with commands that somebody types. Each name in braces in `text` is replaced by
+    the command with this name, which is set as code.
+    """
     typed = {name: f"<code>{escape(word)}</code>" for name, word in commands.items()}
     chosen = f' class="{kind}"' if kind else ""
     return f"<p{chosen}>{escape(text).format(**typed)}</p>"
@@ -114,7 +116,7 @@ def field(
 def text_area(name: str, label: str, value: str, line: str = "") -> str:
     """A large field. `line` is the number of the line that has an error."""
     marked = f' data-line="{line}"' if line else ""
-    # A browser drops one line break at the beginning.
+    # A browser drops a line break at the beginning of a text area, so one is added before the text.
     return (
         f'<div class="field"><label for="{name}">{escape(label)}</label>'
         f'<textarea id="{name}" name="{name}" rows="24" spellcheck="false"{marked}>'
@@ -153,7 +155,8 @@ def problem(error: HeadcountError) -> str:
     """What is wrong, and how to mend it."""
     hint = error.hint
     if isinstance(error, Infeasible) and error.nearest:
-        # A survey file has no number of honest people, since everybody counts as honest.
+        # A survey file has no number of honest people, since everybody counts as honest. So a hint
+        # about this number becomes a hint about `least_people`.
         names = {"users": "least_people", "honest": "least_people"}
         nearest = (f"{names.get(name, name)} = {value:g}" for name, value in error.nearest.items())
         hint = ", ".join(nearest)

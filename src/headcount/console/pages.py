@@ -40,7 +40,7 @@ from headcount.plot.collected_page import collected_body
 from headcount.plot.survey_pages import margins, odds_drawn, seen
 from headcount.survey.plan import SurveyPlan
 
-# The steps of the slider.
+# The steps of the slider on the page of a plan.
 EPSILONS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0)
 DOWNLOADS = {"html": "HTML", "json": "JSON", "parquet": "Parquet"}
 
@@ -167,8 +167,9 @@ def plan_page(
     margin: float | None = None,
     error: HeadcountError | None = None,
 ) -> str:
-    """The plan. `own` is the epsilon in the file. `margin` is the margin that was asked for, in
-    percentage points.
+    """The page of a plan. `own` is the epsilon in the survey file, which may differ from the plan's
+    epsilon. `margin` is the margin that was asked for, in percentage points. `last` is the last
+    round of the survey, or None if the survey was never opened.
     """
     survey = plan.survey
     return page(
@@ -386,7 +387,7 @@ def _too_few(found: Round) -> str:
 
 
 def _shared(found: Round, kind: str) -> str:
-    """The warning that one machine has both roles."""
+    """The warning that both services run on this machine. Only shuffle trust needs it."""
     return p(texts.SAME_MACHINE_NOW, kind) if found.document.trust is Trust.SHUFFLE else ""
 
 

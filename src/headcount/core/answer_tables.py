@@ -50,7 +50,9 @@ def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
 def _histogram(
     estimate: "Estimate", confidence: float, sampling: bool, simultaneous: bool
 ) -> Table:
-    """A row for each bucket in order. If there are many buckets, only the largest are shown."""
+    """A row for each bucket, in order. If there are many buckets, only the largest are shown, from
+    the largest down.
+    """
     interval = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
     place = {bucket: at for at, bucket in enumerate(estimate.buckets or ())}
     between = (
@@ -84,8 +86,8 @@ def _density(estimate: "Estimate", confidence: float, sampling: bool, simultaneo
     grid = estimate.buckets or ()
     largest = max(float(estimate.value.max()), 1e-300)
     step = (float(grid[-1]) - float(grid[0])) / max(1, len(grid) - 1)
-    # Numbers are rounded to two digits of the error. A tiny error counts as a thousandth of the
-    # largest density.
+    # Numbers are rounded to two significant digits of the error. An error below a thousandth of the
+    # largest density is raised to this size, since it would show too many digits.
     error = max(float(estimate.standard_error.max()), largest / 1000)
     lines = min(MOST_ROWS, len(grid))
     places = [(2 * row + 1) * len(grid) // (2 * lines) for row in range(lines)]

@@ -5,10 +5,11 @@ Notation    X_b is the error of bucket b, and w_b is a weight. S = Σ w_b·X_b i
 Law         If the law of S is known, the margins leave a probability of at most α/2 on each side.
 Normal      If S is a sum over many people, and only its variance is known, S is treated as normal.
             This is approximate. If a report adds at most w to S, the third moment of S is at most w
-            times its variance. So the Cornish–Fisher expansion for the skewness of S adds at most
-            w(z² − 1)/6 to the margin, where z is the normal quantile.
-Bounded     Otherwise the margins of the k buckets whose weight is not 0 are added, each at
-            confidence 1 − α/k. This is valid for any dependence.
+            times the variance of S. So the Cornish–Fisher expansion for the skewness of S adds at
+            most w(z² − 1)/6 to the margin, where z is the normal quantile.
+Bounded     Otherwise, each of the k buckets whose weight is not 0 gets a margin at confidence
+            1 − α/k. The margins, multiplied by the absolute weights, are added. This is valid
+            however the errors depend on each other.
 """
 
 import math
@@ -27,20 +28,20 @@ from headcount.core.estimate import ErrorLaw
 from headcount.core.lattice import LatticeLaw, WholeLaw
 
 Weights: TypeAlias = NDArray[np.float64]
-Part: TypeAlias = tuple[float, LatticeLaw]  # a factor f and the law of X, for the term f·X
+Part: TypeAlias = tuple[float, LatticeLaw]  # a term f·X of a sum: the factor f and the law of X
 
-_RARE = 1e-17  # the probability of the far tails that are cut off on each side
-_UNLIKELY = 1e-9  # the same, if several laws are tabulated together
-_COARSE = 128  # a standard deviation of one error has at most about twice this many points
+_RARE = 1e-17  # each tail that is cut off from the law of a sum has at most this probability
+_UNLIKELY = 1e-9  # the same for sums whose joint law is tabulated: see `_given_zero`
+_COARSE = 128  # one error's law has at most about twice this many points in a standard deviation
 _MOST_POINTS = 1 << 18  # the most points of the lattice of a sum
-_FINE = 1024  # the most lattice points in a standard deviation of a sum of several parts
-_ROUGH = (32, 256)  # the same for the lattices that are tried first
-_CLOSE = 1e-9  # more than what rounding and cut tails change in a probability
+_FINE = 1024  # the most lattice points in a standard deviation of a sum of several terms
+_ROUGH = (32, 256)  # lattice points in a standard deviation, for lattices that are tried first
+_CLOSE = 1e-9  # rounding and cut tails change a probability by less than this
 
 
 @runtime_checkable
 class KnownSums(Protocol):
-    """An error law of buckets that knows the law of weighted sums."""
+    """An error law of buckets that can split weighted sums into independent terms."""
 
     def weighted(self, weights: Weights) -> list[Part] | None:
         """Independent terms that add up to Σ w_b·X_b. None if they are not known."""
@@ -48,8 +49,8 @@ class KnownSums(Protocol):
 
 @runtime_checkable
 class DependentSums(Protocol):
-    """An error law of buckets that knows the law of weighted sums, although errors depend on each
-    other.
+    """An error law of buckets that knows the law of weighted sums, although the errors of buckets
+    depend on each other.
     """
 
     def summed(self, weights: Weights) -> "SumError | None":
@@ -85,7 +86,9 @@ def thinned(law: LatticeLaw) -> LatticeLaw:
 
 
 def independent_parts(law: LatticeLaw, weights: Weights) -> list[Part]:
-    """The terms of a weighted sum if all errors are independent and have one law."""
+    """The terms of a weighted sum of independent errors that all have this law. There is one term
+    for each different weight.
+    """
     factors, copies = np.unique(weights[weights != 0], return_counts=True)
     return [
         (factor, _copies(law, times))
@@ -145,8 +148,8 @@ class KnownSum(SumError):
 
     @cached_property
     def _law(self) -> LatticeLaw:
-        """The law of the sum. If there are several terms, each is moved to the nearest point of a
-        fine lattice.
+        """The law of the sum. If there are several terms, the values of each term are moved to the
+        nearest points of a fine lattice.
         """
         if not self.parts:
             return LatticeLaw.none()
@@ -164,7 +167,8 @@ class KnownSum(SumError):
         law, half = self._law, (1 - confidence) / 2
         if law.missing >= half:
             return math.inf, math.inf
-        # The ends are the first points at which the probability outside would exceed α/2.
+        # From outside, each end is the first point that must lie inside: if it lay outside, too,
+        # the probability outside would exceed α/2.
         ends = []
         for mass, values in ((law.mass, law.values), (law.mass[::-1], law.values[::-1])):
             outside = np.cumsum(mass) + law.missing
@@ -175,14 +179,15 @@ class KnownSum(SumError):
     def is_possible(self, value: float, wrong: float) -> bool:
         if value**2 * wrong > self.standard_error**2 * (1 + 1e-9):
             return False  # by Chebyshev's inequality, which is fast
-        if len(self.parts) == 2:  # they need no lattice: their sum is computed exactly
+        if len(self.parts) == 2:  # two terms need no lattice: their sum is computed exactly
             (factor, law), (other_factor, other) = self.parts
             errors = TwoErrors(_signed(factor, law), _signed(-other_factor, other))
             return errors.reached(abs(value), (abs(factor), abs(other_factor))) > wrong
         rougher = [fine for fine in _ROUGH if fine < self.fine and len(self.parts) > 2]
         for fine in rougher:
-            # A lattice moves S by at most its blur, and the finest lattice has the smaller blur. So
-            # whatever is decided on this lattice would also be decided on the finest one.
+            # Moving S to a lattice changes S by at most the blur of the lattice, which is smallest
+            # for the finest lattice. So a decision with a margin of three blurs would be the same
+            # on the finest lattice.
             rough = replace(self, fine=fine)._law
             if _reached(rough, abs(value) - 3 * rough.blur) < wrong - _CLOSE:
                 return False
@@ -197,8 +202,9 @@ class KnownSum(SumError):
 
 @dataclass(frozen=True, eq=False)
 class SumOfZeros(SumError):
-    """A weighted sum of errors that add up to 0. It is Σ f_i·Y_i, where Y_i is the sum of a group
-    of errors with the same weight, and f_i is this weight minus the weight of the last group.
+    """A weighted sum of errors that add up to 0. Errors with the same weight form a group. The
+    weighted sum is Σ f_i·Y_i over all groups except the last. Y_i is the sum of the errors in group
+    i, and f_i is the group's weight minus the weight of the last group.
     """
 
     groups: "ZeroGroups"
@@ -342,7 +348,7 @@ class BoundedSum(SumError):
 
 @lru_cache(maxsize=256)
 def _copies(law: LatticeLaw, times: int) -> LatticeLaw:
-    """The law of the sum of independent copies, by repeated doubling."""
+    """The law of the sum of `times` independent copies of an error, by repeated doubling."""
     if times == 1:
         return law
     half = _copies(law, times // 2)
@@ -351,7 +357,7 @@ def _copies(law: LatticeLaw, times: int) -> LatticeLaw:
 
 
 def _trimmed(law: LatticeLaw, rare: float = _RARE) -> LatticeLaw:
-    """The law without its far tails."""
+    """The law without its far tails, each of which has a probability of at most `rare`."""
     first = int(np.searchsorted(np.cumsum(law.mass), rare))
     last = len(law.mass) - int(np.searchsorted(np.cumsum(law.mass[::-1]), rare))
     return replace(
@@ -365,8 +371,8 @@ def _trimmed(law: LatticeLaw, rare: float = _RARE) -> LatticeLaw:
 @dataclass(frozen=True, eq=False)
 class ZeroGroups:
     """The joint law of the sums Y_i of one or two groups of errors, given that all errors add up to
-    0. There is one further group of errors, which has no Y_i. If there are two Y_i, `mass` is a
-    table.
+    0. There is one more group, which needs no Y_i: its sum is minus the sum of all Y_i. If there
+    are two Y_i, `mass` is a table.
     """
 
     lines: tuple[NDArray[np.float64], ...]  # the possible values of each Y_i, in equal steps
@@ -375,7 +381,7 @@ class ZeroGroups:
 
     @property
     def sums(self) -> NDArray[np.float64]:
-        """A row of Y_i for each mass."""
+        """The values of all Y_i, with a row for each entry of `mass`."""
         grids = np.meshgrid(*self.lines, indexing="ij")
         return np.stack([grid.ravel() for grid in grids], axis=1)
 
@@ -403,7 +409,8 @@ class ZeroGroups:
         if not last:
             outside = below[np.abs(others) >= near, -1].sum()
         else:
-            # Y ≥ (near − others)/f or Y ≤ (−near − others)/f; with a negative f, the other way.
+            # The distance is reached if Y ≥ (near − others)/f or Y ≤ (−near − others)/f. If f is
+            # negative, ≥ and ≤ are exchanged.
             ends = np.sort(np.stack([(near - others) / last, (-near - others) / last]), axis=0)
             first = np.clip(np.floor((ends[0] - line[0]) / step) + 1, 0, len(line)).astype(int)
             after = np.clip(np.ceil((ends[1] - line[0]) / step), 0, len(line)).astype(int)
@@ -414,7 +421,7 @@ class ZeroGroups:
 
 def sum_of_zeros(law: LatticeLaw, weights: Weights) -> SumError | None:
     """The weighted sum of errors that are independent with this law, given that they add up to 0.
-    None if there are more than three different weights, or if the law of the sum is too long.
+    None if there are more than three different weights, or if a law would have too many points.
     """
     factors, copies = np.unique(weights, return_counts=True)
     order = np.argsort(copies, kind="stable")
@@ -428,7 +435,7 @@ def sum_of_zeros(law: LatticeLaw, weights: Weights) -> SumError | None:
 @lru_cache(maxsize=32)
 def _given_zero(law: LatticeLaw, sizes: tuple[int, ...]) -> ZeroGroups | None:
     """The joint law of the sums of groups of errors, without the last group, given that all errors
-    add up to 0. None if it is too long.
+    add up to 0. None if the joint law would have too many points.
     """
     *groups, last = (_trimmed(_copies(law, size), _UNLIKELY) for size in sizes)
     if math.prod(len(group.mass) for group in groups) > _MOST_POINTS * 16:

@@ -32,7 +32,9 @@ def few(names: Sequence[object]) -> str:
 
 
 def a_task(names: str) -> str:
-    """The name of a task in an error message, or several names: "a count or histogram", "boxes"."""
+    """The name of a task, or several names, for an error message: "a count or histogram". A plural
+    has no article: "boxes".
+    """
     return names if names.split(maxsplit=1)[0].endswith("s") else f"a {names}"
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 
-# A date or a time, also as text such as 2020-12-31 or 2020-12-31T18:30. A `datetime` is a `date`.
+# A date or a time, also as text such as 2020-12-31 or 2020-12-31T18:30. The type `date` includes
+# its subclass `datetime`.
 Moment: TypeAlias = date | np.datetime64 | str
 Unit: TypeAlias = Literal["D", "s"]
 _FIRST, _LAST = np.datetime64("0001-01-01", "s"), np.datetime64("9999-12-31T23:59:59", "s")
@@ -44,7 +45,9 @@ class Calendar:
         return "date" if self.unit == "D" else "time"
 
     def number(self, name: str, given: object) -> int:
-        """The number of a date or time. Error messages refer to it as `name`."""
+        """The number of days or seconds since 1970. Error messages call the given date or time
+        `name`.
+        """
         found, _ = _parsed(given)
         if not _FIRST <= found <= _LAST:
             example = "2020-12-31" if self.unit == "D" else "2020-12-31T18:30"
@@ -54,8 +57,8 @@ class Calendar:
         return int(found.astype(f"datetime64[{self.unit}]").astype(np.int64))
 
     def numbers(self, given: NDArray[Any]) -> NDArray[np.float64]:
-        """The numbers of dates or times. They may be given as numbers, too. Anything else becomes
-        NaN.
+        """The numbers of dates or times. They may already be given as numbers, which are rounded
+        down. Anything else becomes NaN.
         """
         if given.dtype.kind in "iuf":
             return np.floor(given.astype(np.float64))
@@ -96,7 +99,7 @@ def _unit(name: str, bound: object) -> Unit | None:
 
 
 def _parsed(given: object) -> tuple[np.datetime64, Unit]:
-    """A date or time, and its unit. What is neither becomes `_NONE`."""
+    """A date or time, and its unit. Anything else becomes `_NONE`."""
     if isinstance(given, str):
         for parse in (date.fromisoformat, datetime.fromisoformat):
             try:

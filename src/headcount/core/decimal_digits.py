@@ -1,7 +1,7 @@
 """Decimal numbers with a given number of digits.
 
 Python programs can change how decimal numbers are rounded, how large they may be and what raises an
-error. A privacy computation must not depend on this. So all settings are stated here.
+error. A privacy computation must not depend on these settings. So all of them are stated here.
 """
 
 from contextlib import AbstractContextManager

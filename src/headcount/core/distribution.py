@@ -1,6 +1,6 @@
 """The answers that are read from an estimated distribution: shares, quantiles and their intervals.
 
-All are computed from one release. So they cost nothing beyond its guarantee.
+All answers are computed from one release. So the guarantee of this release covers all of them.
 """
 
 import math
@@ -25,7 +25,8 @@ _SHARES = 9  # a table shows at most this many shares
 
 
 class DistributionError(Protocol):
-    """The law of the error of the shares below all edges between cells.
+    """The law of the errors of a distribution. Each edge between two cells has its own error, which
+    is that of the share of people below the edge.
 
     Margins are pairs (a, b) such that −a ≤ estimate − truth ≤ b holds with at least the given
     probability. They hold for each edge separately, unless a method says otherwise.
@@ -77,8 +78,8 @@ class SharesBelow:
         """The ends of the range of cells that may hold the quantile, by tests at each cell's edges.
         If the share is not known exactly, it is between `share` and `most`.
 
-        The range misses the quantile only if a test at an edge of the true cell is wrong. So no
-        band is needed.
+        The range misses the quantile only if a test at an edge of the true cell is wrong. So the
+        margins need not hold for all edges at once.
         """
         below, above = (np.pad(np.maximum(margin, 0.0), 1) for margin in margins)
         low, high = self.below - above, self.below + below
@@ -98,8 +99,8 @@ def last_before(places: Any) -> Any:
 class DistributionEstimate(Estimate):
     """An estimated distribution. `value` has the share of people below each edge in `buckets`.
 
-    Shares and quantiles are read from it, as many as you like, at no further cost in privacy. If
-    people hold dates or times, `calendar` says how `edges` count them. Then quantiles are of
+    Any number of shares and quantiles can be read from the estimate, at no further cost in privacy.
+    If people hold dates or times, `calendar` says how `edges` count them. Then quantiles are of
     NumPy's type `datetime64`, and dates or times are accepted wherever a number is.
     """
 
@@ -308,13 +309,15 @@ class DistributionEstimate(Estimate):
     def _population_ends(
         self, low: NDArray[np.float64], high: NDArray[np.float64], wrong: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The ends of the population's share, if the people's share is between `low` and `high`."""
+        """The ends of an interval for the population's share, if the share of the people who took
+        part is between `low` and `high`.
+        """
         from scipy.special import betaincinv  # loaded here, since it is slow to load
 
         users, grain = self.users, 1e-9
         least = np.clip(np.ceil(low * users - grain), 0, users)
         most = np.clip(np.floor(high * users + grain), 0, users)
-        # A beta law needs positive numbers. The ends 0 and 1 are set below.
+        # A beta law needs positive parameters. The ends 0 and 1 are set below.
         lowest = betaincinv(np.maximum(least, 1), users - least + 1, wrong / 2)
         highest = betaincinv(most + 1, np.maximum(users - most, 1), 1 - wrong / 2)
         return np.where(least > 0, lowest, 0.0), np.where(most < users, highest, 1.0)

@@ -69,7 +69,9 @@ class DensityError:
 
     noise: ErrorLaw
     sampling_error: Answer
-    numbers: int  # how many different values the grid has, for simultaneous intervals
+    # The number of different values on the grid. Simultaneous intervals divide the error
+    # probability by this number.
+    numbers: int
     sampling_skew: Answer = 0.0  # the sampling error's third moment divided by its variance
 
     @property
@@ -162,7 +164,9 @@ class Estimate(Exported):
 
     @property
     def _sampled(self) -> bool:
-        """Whether the answer can also be read as an estimate for a population."""
+        """Whether the answer is a mean or a density. Such an answer always states its sampling
+        error. For numbers that count people, see `_binomial`.
+        """
         return self.uses.sampling == "widest" or isinstance(self.error_law, DensityError)
 
     @property
@@ -174,10 +178,10 @@ class Estimate(Exported):
     def sampling_error(self) -> Answer:
         """The standard deviation that comes from drawing people independently from a population.
 
-        For a count or a bucket, it is that of a binomial variable with the estimated share. For a
-        mean, it is an upper bound: numbers in [low, high] with mean m have a variance of at
-        most (m−low)(high−m). For a density, it is approximate. It measures how far the smoothed
-        density of the people deviates from the smoothed density of the population.
+        For a count or a bucket, it is the standard deviation of a binomial variable with the
+        estimated share. For a mean, it is an upper bound: numbers in [low, high] with mean m have a
+        variance of at most (m−low)(high−m). For a density, it is approximate. It measures how far
+        the smoothed density of the people deviates from the smoothed density of the population.
         """
         if isinstance(self.error_law, DensityError):
             return _shaped(self.error_law.sampling_error, self.value)
@@ -206,13 +210,13 @@ class Estimate(Exported):
 
         The true answer is the answer for the people who took part. With `sampling=True`, it is the
         answer for the population from which these people were drawn at random. For a count or a
-        bucket, it is the share of the population times the number of people who took part. It is
-        covered with this probability for any share, if the law of the noise is known and there are
-        at most 2,000 buckets. Otherwise the interval is approximate. For a mean, the spread of the
-        values is unknown, so the interval assumes the widest spread. For a density, the true answer
-        is the density after the protocol's smoothing. The interval does not include the bias of
-        smoothing. A smoothed density may be negative at some points. There it lies below the
-        interval, which is cut at 0.
+        bucket, it is the share of the population times the number of people who took part. The
+        interval covers this product with the stated probability, whatever the share is, if the law
+        of the noise is known and there are at most 2,000 buckets. Otherwise the interval is
+        approximate. For a mean, the spread of the values is unknown, so the interval assumes the
+        widest spread. For a density, the true answer is the density after the protocol's smoothing.
+        The interval does not include the bias of smoothing. A smoothed density may be negative at
+        some points. There the smoothed density lies below the interval, which is cut at 0.
         """
         confidence = checks.confidence(confidence)
         # The error probability is divided among all buckets (Bonferroni). Buckets may be dependent.
@@ -270,9 +274,10 @@ class Estimate(Exported):
     def _population(self, low: Answer, high: Answer, half: float) -> tuple[Answer, Answer]:
         """The interval for the population mean, if the sample mean is between `low` and `high`.
 
-        It contains every μ with |m − μ| ≤ z·√((μ−least)(most−μ)/n) for some possible sample mean m.
-        The sample mean is assumed to be normal. If values are zeros and ones, and only one or two
-        ones are expected, the coverage is lower than stated.
+        It contains every μ with |m − μ| ≤ z·√((μ−least)(most−μ)/n) for some possible sample mean m,
+        where z is the normal quantile, and n is the number of people. The sample mean is assumed to
+        be normal. If values are zeros and ones, and only one or two ones are expected, the coverage
+        is lower than stated.
         """
         least, most = self.answer_range
         span, square = most - least, NormalDist().inv_cdf(half) ** 2 / self.users

@@ -151,11 +151,12 @@ class PrivacyCurve(ABC):
 
     @property
     def attained(self) -> bool:
-        """Whether one pair of neighboring views has exactly this curve at every real epsilon.
+        """Whether one pair of neighboring views has exactly this curve at every real epsilon, even
+        if epsilon is negative.
 
-        The curve is the largest in both directions. So the two directions of this pair have the
-        same curve, and compositions of such curves are exact. If the task has buckets, any two
-        different buckets must be such a pair.
+        A privacy curve holds in both directions. So both directions of this pair have exactly this
+        curve, and compositions of such curves are exact. If the task has buckets, any two different
+        buckets must be such a pair.
         """
         return False
 
@@ -165,8 +166,8 @@ class PrivacyCurve(ABC):
         return self._delta(epsilon if infinite else checks.real("epsilon", epsilon))
 
     def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`delta` for many epsilons, which may be negative. Results may be rounded up a little
-        more.
+        """`delta` for many epsilons, which may be negative. The results may be rounded up a little
+        more than those of `delta`.
         """
         return self._deltas(checks.reals("epsilons", epsilons))
 
@@ -268,11 +269,11 @@ class ChangedCurve(PrivacyCurve):
 
     @abstractmethod
     def _changed(self, deltas: NDArray[np.float64], epsilons: NDArray[np.float64]) -> Any:
-        """The δ of the mechanism, from the known δ at the same ε."""
+        """The δ of the mechanism, from the δ of the known curve at the same ε."""
 
     @abstractmethod
     def _allowed(self, delta: float, epsilon: float) -> float:
-        """The largest known δ for which the δ of the mechanism is at most `delta`."""
+        """The largest δ of the known curve for which the mechanism's δ is at most `delta`."""
 
     def _delta(self, epsilon: float) -> float:
         known = np.array(self.known.delta(epsilon))
@@ -287,8 +288,8 @@ class ChangedCurve(PrivacyCurve):
         return self.known.bends
 
     def _epsilon(self, delta: float) -> float:
-        """The least epsilon. It is found with the known curve's own method, which may be faster,
-        for the δ that `_allowed` returns.
+        """The least epsilon. The known curve finds it for the δ that `_allowed` returns, by its own
+        method, which may be faster.
         """
         epsilon = self.known.epsilon(delta)
         for _ in range(20):

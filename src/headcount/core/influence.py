@@ -11,7 +11,8 @@ Honesty     If a person is honest, the expectation of g is the person's value, w
             x_min and x_max. So, on average and compared with being honest, a dishonest person can
             shift the answer up by s⁺ − x_min, or down by x_max − s⁻.
 Averages    A mean or a density is divided by the number n of people, and so are e and b. n is
-            public and taken as fixed. A mean is measured from the lowest value.
+            public and taken as fixed. The values of a mean are measured from the lowest value, so
+            x_min is 0.
 """
 
 import math
@@ -34,7 +35,7 @@ MOST_MESSAGES = 2**14  # alphabets with more messages are not listed
 @dataclass(frozen=True, eq=False)
 class Shifts:
     """How much messages add to an answer. The places of an answer are its buckets or grid points.
-    If there are several places, the numbers may be arrays.
+    If there are several places, an amount such as `most` may be an array.
 
     One message adds `most` at some places and `least` at all others. `places` holds the smallest
     and the largest number of places at which a message can add `most`. `everywhere` is true if
@@ -201,7 +202,7 @@ class Influence:
         )
         each_more = up
         lost = np.maximum(np.abs(shifts.most), np.abs(shifts.least))
-        if not dummies and messages == 1:  # the person's b is lost, too
+        if not dummies and messages == 1:  # without the only message, b is lost, too
             lost = np.maximum(np.abs(up), np.abs(down))
         if shifts.over_threshold is not None:
             up = lost = up - shifts.most + shifts.over_threshold

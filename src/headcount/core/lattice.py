@@ -1,7 +1,7 @@
 """Laws on lattices: the whole law of an error, as far as a protocol can state it.
 
-These laws are for statistics. Their masses have an absolute error of about 1e-12. So, unlike those
-of `accounting.laws`, they are not accurate far out in the tails.
+These laws are for intervals and tests. Their masses have an absolute error of about 1e-12. So these
+laws are not accurate far out in the tails, unlike the laws of `accounting.laws`.
 """
 
 import math
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from headcount.core.cached import cached_property
 
 MOST_MASSES = 1 << 18  # a longer law is made coarser
-_DIRECT = 256  # if two laws are both longer than this, their sum is computed by transforms
-_TRANSFORMED = 1e-14  # more than the error of a probability that a transform computes
+_DIRECT = 256  # if two laws are both longer than this, Fourier transforms compute their sum
+_TRANSFORMED = 1e-14  # a probability from a Fourier transform has a smaller error than this
 _RARE = 1e-18  # the probability outside the window of a binomial law
 
 
@@ -24,8 +24,8 @@ _RARE = 1e-18  # the probability outside the window of a binomial law
 class LatticeLaw:
     """P(X = start + i·step) is mass[i].
 
-    The masses leave out at most the probability `missing`. X may be up to `blur` away from its
-    point. If the law is not `exact`, it is an approximation.
+    The masses leave out at most the probability `missing`. If values were moved to the lattice, X
+    may be up to `blur` away from its point. If the law is not `exact`, it is an approximation.
     """
 
     start: float
@@ -152,7 +152,8 @@ def _convolved(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[
 class Reports:
     """What the estimate of a count is computed from: S = Bin(c, own) + Bin(n − c, other) + noise.
 
-    c of n people are counted. The noise is independent of everything, and its mean is 0. The
+    c of n people are counted. A counted person adds 1 to S with probability `own`, and any other
+    person with probability `other`. The noise is independent of everything, and its mean is 0. The
     estimate of c is (S − n·other)/(own − other). Without random responses, own is 1 and other is 0.
     """
 
@@ -191,8 +192,8 @@ class Reports:
     def near(self, share: float, reach: float) -> LatticeLaw:
         """The widest law of the error if c/n is at most `reach` away from this share.
 
-        The variance is linear in c. The points of the lattice depend on c, too, so they are known
-        only up to half a step.
+        The variance is linear in c, so it is largest at an end of this range. The points of the
+        lattice depend on c, too, so they are known only up to half a step.
         """
         grows = self.own * (1 - self.own) > self.other * (1 - self.other)
         falls = self.own * (1 - self.own) < self.other * (1 - self.other)

@@ -42,7 +42,9 @@ class Limits:
 
     @property
     def fixed(self) -> int:
-        """The largest allowed number of messages if it is the same for everybody. It may be 0."""
+        """The largest number of messages that the limits allow if everybody sends the same number.
+        It may be 0.
+        """
         most = MOST_SLOTS if self.slots is None else self.slots
         return most if self.messages is None else math.floor(min(self.messages, most))
 

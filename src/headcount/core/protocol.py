@@ -279,8 +279,9 @@ class Protocol(ABC):
 
         `counts[v]` people hold value v. For numbers within bounds, `counts` maps values to numbers
         of people. The tally has the same law as a tally of messages, up to a negligible total
-        variation: see `randomness.totals`. If the protocol asks the shuffler to withhold or add
-        messages, the tally reflects this.
+        variation: see `randomness.totals`. If not `estimator.simulates_exactly`, this is true only
+        of each count by itself. If the protocol asks the shuffler to withhold or add messages, the
+        tally reflects this.
         """
         held = self.task.holding(counts)
         drawn = self.estimator.simulate(held, _checked(source))

@@ -47,7 +47,7 @@ class QuantilesEstimate(DistributionEstimate):
 
     @property
     def sampling_error(self) -> Answer:
-        """The standard deviation of the share of people below the quantile of a population."""
+        """The standard deviation of the share of sampled people below the population's quantile."""
         shares = np.array(self.shares)
         found = np.sqrt(shares * (1 - shares) / self.users)
         return found if np.ndim(self.value) else float(found[0])

@@ -92,8 +92,8 @@ class Randomizer(ABC):
         return 1.0 if self.fixed_messages is None else float(slots < self.fixed_messages)
 
     def send_fitting(self, encoded: NDArray[Any], source: Source, slots: int) -> Messages:
-        """One person's messages, drawn again until their noise would fit into a bundle with any
-        value.
+        """One person's messages, drawn again until their noise would fit into a bundle, whatever
+        value the person holds.
         """
         most = slots - self.fewer_messages(encoded)
         messages = self.send(encoded, source)

@@ -26,7 +26,8 @@ class Source(ABC):
         """A source for a numbered part of the work. No two parts share their bits, so parts can be
         processed anywhere and in any order.
 
-        By default, it is the source itself. Then the parts must be processed one after another.
+        By default, every part is this source itself. Then the parts must be processed one after
+        another.
         """
         return self
 

@@ -1,4 +1,4 @@
-"""The analyzer's counts of messages: a few integers. Tallies can be added."""
+"""The analyzer's counts of messages: a vector of integers. Tallies can be added."""
 
 from dataclasses import dataclass, replace
 

@@ -55,8 +55,8 @@ class Task(ABC):
 
     If `yes_no`, values are 0 for no and 1 for yes, and the answer is the number of people who say
     yes. If the answer is a row of histograms, and each person is in one bucket of each histogram,
-    `histograms` is their number. Comparisons of protocols use `example_settings` if the user gives
-    no settings.
+    `histograms` is the number of histograms. Comparisons of protocols use `example_settings` if the
+    user gives no settings.
     """
 
     name: ClassVar[str]

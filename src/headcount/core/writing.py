@@ -129,7 +129,7 @@ def same_file(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
-        # A link that leads to itself has a real path, too. `Path.resolve` would fail.
+        # Unlike `Path.resolve`, `realpath` does not fail for a link that leads to itself.
         return os.path.realpath(one) == os.path.realpath(other)
 
 

@@ -1,8 +1,9 @@
-"""Turns a column of any Arrow type into encoded values.
+"""Turns an Arrow column into encoded values.
 
 A `Cleaning` is immutable and cleans each batch independently of the others, so any engine can clean
-rows on any machine. Values that must be refused raise no error here. They are collected as
-`Problems`, so that one error at the end can describe all of them.
+rows on any machine. A value that must be refused raises no error here. Such values are collected as
+`Problems`, so that one error at the end can describe all of them. Only a column of a wrong type is
+refused at once.
 """
 
 from collections.abc import Sequence
@@ -61,8 +62,9 @@ class Cleaned:
 class Cleaning:
     """The rules that turn a column into values of a task. The function `cleaning` creates them.
 
-    `declared` is the task without the buckets that `missing` and `outside` add. `edges` are the
-    edges of the bins, if there are bins. With bins or periods, `declared` is the same as `task`.
+    `declared` is the task without the buckets that `missing` and `outside` add. But with bins or
+    periods, `declared` also has these buckets, and is the same as `task`. `edges` are the edges of
+    the bins, if there are bins.
     """
 
     column: str
@@ -169,7 +171,7 @@ class Cleaning:
         return self.clean(batch.column(self.column), first)
 
     def clean(self, column: "pyarrow.Array", first: int = 0) -> Cleaned:
-        """The encoded values of a column. `first` is the number of rows before it."""
+        """The encoded values of a column. `first` is the number of rows in earlier batches."""
         from pyarrow import types
 
         column = self.reading.with_nulls(plain(column))
@@ -227,7 +229,8 @@ class Cleaning:
         other = not self._of_text and not self._of_collections
         if is_text(array.type) and other and self.reading.parses:
             array = self._parsed(array)
-        if self._of_text and types.is_integer(array.type):  # a CSV file would give text here
+        # Whole numbers may be labels. They become text, as in a CSV file.
+        if self._of_text and types.is_integer(array.type):
             array = array.cast(pyarrow.string())
         text = is_text(array.type)
         if text != self._of_text and not (text and self._of_collections):
@@ -241,7 +244,7 @@ class Cleaning:
         return self._numbers(numbers(array))
 
     def _words(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """The codes of words, or of several labels with a semicolon between them."""
+        """The codes of words, or of texts that list labels with semicolons between them."""
         words, indices = listed(array, self.column)
         if not self._of_collections:
             return self.declared.encode(words)[indices], None
@@ -261,7 +264,7 @@ class Cleaning:
         return codes.astype(self.dtype), wrong if wrong.any() else None
 
     def _check_dates(self, array: "pyarrow.Array") -> None:
-        """Refuse a column that holds neither dates nor times."""
+        """Refuse a column that holds neither dates nor times nor text, which may state them."""
         if not is_text(array.type) and not is_moment(array.type):
             raise InvalidValue(
                 f"column {self.column!r} must hold dates, times or their texts, "
@@ -395,7 +398,7 @@ def _more_buckets(missing: Fill, outside: str) -> list[str]:
 
 
 def _check_closed(setting: str, chosen: str, task: Task) -> None:
-    """Refuse a task to which the bucket cannot be added, or which already has it."""
+    """Refuse a task to which the bucket for `chosen` cannot be added, or which already has it."""
     if "buckets" not in task.settings or task.buckets is None or task.open_values:
         raise InvalidParameter(
             f"`{setting}` may be {chosen} only with a histogram that is not open, got "

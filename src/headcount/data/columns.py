@@ -21,7 +21,7 @@ BETWEEN_LABELS = ";"  # separates the labels of one person in a text
 def plain(column: "pyarrow.Array") -> "pyarrow.Array":
     """The same values in a layout that Arrow can search, without views, runs or extension types.
 
-    A list of labels becomes a text.
+    A list of labels becomes one text, with semicolons between the labels.
     """
     import pyarrow
     from pyarrow import types
@@ -81,9 +81,9 @@ def names(column: "pyarrow.Array", title: str) -> "pyarrow.Array":
 
 
 def numbered(names: "pyarrow.Array") -> tuple[NDArray[np.int32], int]:
-    """The number of each name, and the number of distinct names.
+    """The index of each name, and the number of distinct names.
 
-    Names are numbered from 0 in the order in which they first occur.
+    Names get the indices 0, 1, … in the order in which they first occur.
     """
     found = names.dictionary_encode()
     return as_numpy(found.indices), len(found.dictionary)
@@ -141,9 +141,9 @@ def is_moment(kind: "pyarrow.DataType") -> bool:
 
 
 def moments(array: "pyarrow.Array") -> NDArray[Any]:
-    """The dates or times of a column as a NumPy array. The column may hold them as text. A time
-    with a time zone becomes the local time in that zone. If one of the texts is neither a date nor
-    a time, all texts are returned unchanged.
+    """The dates or times of a column as a NumPy array. The column may hold them as text. A
+    timestamp with a time zone becomes the local time in that zone. If Arrow cannot read one of the
+    texts as a date or as a time without a zone, all texts are returned unchanged.
     """
     import pyarrow
     from pyarrow import compute, types

@@ -18,8 +18,8 @@ _MOST_CELLS = 2**26  # the largest number of counts in a census: groups times va
 
 @dataclass(eq=False)
 class Counting:
-    """Counts the people in each group. If the task has few values, it also counts the people with
-    each value.
+    """Counts the people in each group. If `question.counting` is true, the people with each value
+    are counted, too.
     """
 
     question: Question

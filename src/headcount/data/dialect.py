@@ -10,7 +10,7 @@ from headcount.core import checks
 from headcount.core.errors import InvalidParameter, UnreadableData
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
-BEGINNING = 2**16  # how many bytes of a file are used to find its separator
+BEGINNING = 2**16  # how many bytes of a file are used to find its separator and its encoding
 _NAMES = {name: sign for sign, name in SEPARATORS.items()} | {"\\t": "\t"}
 _LINES = 100  # how many lines are used to find the separator
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -18,11 +18,12 @@ _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 @dataclass(frozen=True)
 class Dialect:
-    """How files are written. If `separator` or `encoding` is None, it is inferred from the
-    beginning of each file.
+    """How files are written. A `separator` or an `encoding` of None is inferred from the beginning
+    of each file.
 
-    `na` lists additional words for missing values. `decimal` is the decimal sign of numbers.
-    `sheet` is the sheet of a workbook. It may be None if the workbook has only one sheet.
+    `na` lists words for missing values, besides empty values, NULL and NaN. `decimal` is the
+    decimal sign of numbers. `sheet` is the sheet of a workbook. It may be None if the workbook has
+    only one sheet.
     """
 
     separator: str | None = None
@@ -52,16 +53,17 @@ class Dialect:
                 ) from None
 
     def of_file(self, name: str, beginning: bytes, *, tabs: bool) -> "Dialect":
-        """The dialect of a file, from its first bytes. A file whose separator is not clear is
-        refused. `tabs` says whether the file's suffix, such as .tsv, means that tabs separate the
-        values.
+        """The dialect of a file, from its first bytes. If several separators would divide all lines
+        evenly, the file is refused. `tabs` says whether the file's suffix, such as .tsv, means that
+        tabs separate the values.
         """
         encoding = self.encoding or _MARKS.get(beginning[:2], "utf-8")
         decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
         text = decoder.decode(beginning).lstrip("\ufeff")
         found = replace(self, encoding=encoding)
         first = text.partition("\n")[0].rstrip("\r")
-        if first[:4].lower() == "sep=" and first[4:] in SEPARATORS:  # Excel reads this line
+        # A first line such as `sep=;` is not data. It tells Excel the separator of the file.
+        if first[:4].lower() == "sep=" and first[4:] in SEPARATORS:
             return replace(found, separator=self.separator or first[4:], skipped=1)
         if self.separator is None:
             whole = len(beginning) < BEGINNING
@@ -125,7 +127,8 @@ class Recoded(io.RawIOBase):
         self._stored, self._decoder = stored, codecs.getincrementaldecoder(encoding)()
 
     def read(self, size: int = -1) -> bytes:
-        # One byte becomes at most three bytes of UTF-8, so only a third of `size` is read.
+        # One byte becomes at most three bytes of UTF-8. So a third of `size` is read, and the
+        # result has at most `size` bytes.
         while block := self._stored.read(max(1, size // 3)):
             if text := self._decoder.decode(block):
                 return text.encode()

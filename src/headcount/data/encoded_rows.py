@@ -77,8 +77,9 @@ class LeftOut:
     persons: "list[pyarrow.Array]" = field(default_factory=list)
 
     def and_persons(self, persons: "Sequence[pyarrow.Array]") -> int:
-        """The number of people in `persons` and in the rows that were left out, together. In
-        `persons`, all rows of a person must be in the same array.
+        """The number of people in `persons` and in the rows that were left out, together. A row
+        that was left out and names nobody counts as one person. In `persons`, all rows of a person
+        must be in the same array.
         """
         import pyarrow
         from pyarrow import compute

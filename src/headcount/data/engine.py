@@ -32,7 +32,9 @@ from headcount.road.people import Group, People, Progress
 
 @dataclass(frozen=True, eq=False)
 class Census:
-    """The number of people. If the task has few values, `counts[v]` people have the value v."""
+    """The number of people. If people are counted by value, `counts[v]` people have the value v.
+    Otherwise, `counts` is None.
+    """
 
     users: int
     counts: NDArray[np.int64] | None = None

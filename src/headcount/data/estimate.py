@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Parts of the source of random bits. Part 0 chooses which rows of each person are used. Part 1 is
-# for the protocol.
+# Parts of the source of random bits. Part 0 chooses which rows of each person are used. The parts
+# from 1 on are for the protocol (see `Bits.of`).
 _CHOICE, _PROTOCOL = 0, 1
 
 
@@ -74,7 +74,8 @@ def estimate(
     data      a data frame of pandas, polars or Spark, any Arrow data, NumPy arrays, an iterable, a
               DuckDB relation, an SQL query, the path of a file or folder, or a pattern of
               paths (CSV, Parquet, JSON lines, Feather, Excel). A query can also come as `query`.
-    task      the question. Leave it out if you give `bins`, the edges of buckets for numbers.
+    task      the question. Leave it out if you give `period` or `bins`. `bins` are the edges of
+              buckets for numbers.
     ledger    a ledger, or the path or URL of one. The release is charged to `dataset` in this
               ledger before it is made. A release that would exceed the dataset's limit is refused.
 
@@ -87,9 +88,9 @@ def estimate(
     protocol  the name of a protocol, or a protocol object. With a name, `options` are the
               protocol's options. The default is the protocol with the least error.
     honest    how many people in the table are sure to follow the protocol. The default is
-              everybody. In the worst case, all dishonest people are in one group. Without `person`,
-              `honest` may be a mapping with a number for each group. In shuffle trust, guarantees
-              rely only on honest people.
+              everybody. In shuffle trust, guarantees rely only on honest people. The guarantee of
+              each group allows for the case that all dishonest people are in this group. Without
+              `person`, `honest` may be a mapping with a number for each group.
     missing   how to treat missing values: "error", "drop" (then the answer does not hide which
               people have no value), "bucket" (adds a bucket for them), or a value to fill in.
     outside   how to treat values that do not fit: "error", "clamp" (for numbers and bins), or

@@ -30,7 +30,7 @@ _DEEPEST = 100  # how many levels of nested lists and objects a JSON value may h
 _NO_MARKS = bytes({*range(256)} - {*b'"[]{}'})  # all bytes except quotes, brackets and braces
 _STEPS = np.zeros(256, dtype=np.int8)  # how each byte changes the depth of nesting
 _STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
-_MISSING = ["", "NULL", "null", "NaN", "nan"]
+_MISSING = ["", "NULL", "null", "NaN", "nan"]  # the texts that mean a missing value
 
 
 def file_rows(place: Path | str, dialect: Dialect = PLAIN) -> Rows:
@@ -113,7 +113,7 @@ class ParquetRows(DatasetRows):
 
     def _batches(self, columns: Sequence[str], kinds: Kinds) -> Iterator[Batch]:
         """The batches of the dataset. A file that lacks one of the columns is refused, since Arrow
-        would read nulls in its place.
+        would fill this column with nulls.
         """
         from pyarrow import dataset
 
@@ -157,7 +157,9 @@ class ParquetRows(DatasetRows):
 
     @property
     def holder(self) -> str:
-        """The name of the first file. Arrow assumes that all files have this file's columns."""
+        """The name of the first file. Errors about columns name this file, since Arrow expects its
+        columns in all files.
+        """
         return self.name if len(self._files) == 1 else str(self._files[0])
 
 
@@ -193,7 +195,7 @@ class OneParquetFile(Rows):
 
 def _batches_of(file: Any, columns: Sequence[str]) -> "Iterator[pyarrow.RecordBatch]":
     """The batches of a Parquet file. Small row groups are read together, until they have `_BATCH`
-    rows. Arrow holds all row groups that are read together in memory.
+    rows. No more are read together, since Arrow holds all of them in memory.
     """
     together, rows = [], 0
     for group in range(file.num_row_groups):

@@ -1,7 +1,8 @@
 """Lists the files at a path. A file of an unknown format is refused, so no rows are lost silently.
 
-Files and folders whose names begin with `.` or `_` are skipped, since they are not data. A folder
-`_name=value` may hold data, so it is not skipped.
+In a folder, files and folders whose names begin with `.` or `_` are skipped, since they are not
+data. A folder `_name=value` may hold data, so it is not skipped. A path that the caller gives is
+never skipped.
 """
 
 import os
@@ -18,7 +19,8 @@ from headcount.data.rows import readable, unreadable
 TABS = (".tsv", ".tab")  # files of text whose values are separated by tabs
 PARQUET, CSV, JSON = (".parquet", ".pq"), (".csv", *TABS), (".jsonl", ".ndjson", ".json")
 ARROW, EXCEL = (".feather", ".arrow", ".ipc"), (".xlsx",)
-# Suffixes of compressed text files that Arrow can read. Parquet files compress their own columns.
+# Suffixes of compressed text files that Arrow can read. Parquet files need no such suffix, since
+# they compress their own columns.
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
 ENDINGS = (
     ".csv", ".parquet", ".jsonl", ".ndjson", ".json", ".pq", ".tsv", ".tab", ".xlsx",
@@ -27,8 +29,8 @@ ENDINGS = (
 
 
 def ending(file: Path) -> str:
-    """The suffix that names the format of a file, or "" if the format is unknown. A suffix for
-    compression is ignored.
+    """The suffix that names the format of a file, or "" if the format is unknown. For a compressed
+    text file such as people.csv.gz, it is the suffix before the one for compression.
     """
     inner = file.with_suffix("") if file.suffix.lower() in PACKED else file
     suffix = inner.suffix.lower()
@@ -105,7 +107,8 @@ def _names(folder: Path) -> list[str]:
 
 
 def _is_left_out(name: str) -> bool:
-    """Whether a file or folder with this name is skipped. Spark and Arrow skip the same names.
+    """Whether a file or folder with this name is skipped. Spark and Arrow also skip names that
+    begin with `.` or `_`.
 
     A folder `_name=value` is a partition of a dataset, so it is not skipped.
     """

@@ -48,7 +48,7 @@ def person_guarantee(guarantee: Guarantee, rows: int) -> Guarantee:
 
 
 def _chain(epsilon: float, rows: int) -> Fraction:
-    """The sum Σ_{i<k} e^{iη} for k rows, rounded up at about 50 digits."""
+    """The sum Σ_{i<k} e^{iη} for k = `rows` and η = `epsilon`, rounded up at about 50 digits."""
     with decimal_digits(60, ROUND_CEILING):
         total = sum(((Decimal(epsilon) * i).exp() for i in range(rows)), Decimal(0))
         return Fraction(total * (1 + Decimal("1e-50")))

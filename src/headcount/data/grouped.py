@@ -45,7 +45,7 @@ class GroupedEstimate(Exported, Mapping[Group, Estimate]):
 
     @property
     def task(self) -> str:
-        """The name of the question."""
+        """The name of the task, such as "count"."""
         return next(iter(self.values())).task
 
     def postprocess(self, name: str) -> "GroupedEstimate":
@@ -58,7 +58,9 @@ class GroupedEstimate(Exported, Mapping[Group, Estimate]):
     def table(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> Table:
-        """One table with the rows of all groups. The first columns are the group and its people."""
+        """One table with the rows of all groups. Its first two columns are the name of the group
+        and the number of people in the group.
+        """
         kind = {"sampling": sampling, "simultaneous": simultaneous}
         tables = {group: one.table(confidence, **kind) for group, one in self.items()}
         first = next(iter(tables.values()))

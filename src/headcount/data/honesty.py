@@ -25,11 +25,13 @@ from headcount.road.people import Group
 # How many people are honest: one number for the table, or a number for each group. None means that
 # everybody is honest.
 Honest: TypeAlias = int | Mapping[Group, int] | None
-_LISTED = 5  # if there are more groups than this, they are not listed
+_LISTED = 5  # `relied_on` lists the numbers of all groups if there are at most this many groups
 
 
 def check_honest(honest: Honest, question: Question) -> None:
-    """Refuse a mapping from groups to numbers if the question does not allow it. Reads no rows."""
+    """Refuse a mapping from groups to numbers, unless the question has groups and no person
+    column. No rows are read.
+    """
     if isinstance(honest, Mapping) and (question.group is None or question.person is not None):
         raise InvalidParameter(
             "`honest` must be a number, unless there are groups and each row is one person; "
@@ -65,13 +67,16 @@ class Honesty:
         return dict(self.crowds.users)
 
     def _surely(self) -> dict[Group, int]:
-        """A lower bound on the number of honest rows in each group. It may be negative."""
+        """In shuffle trust, a lower bound on the number of honest rows in each group. It may be
+        negative. In other trust models, guarantees do not depend on this number, so dishonest
+        people are not subtracted.
+        """
         if self.said is None:
             return self._users
         shuffled = self.trust is Trust.SHUFFLE
         if isinstance(self.said, Mapping):
             said = self._by_group(self.said)
-            absent = self._absent if shuffled else 0  # any of these people may belong to any group
+            absent = self._absent if shuffled else 0  # up to this many honest people have no value
             return {group: min(rows, said[group] - absent) for group, rows in self._users.items()}
         number = self._number(self.said)
         if not shuffled:

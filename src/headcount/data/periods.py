@@ -23,8 +23,8 @@ _MOST = 100_000  # the largest number of periods
 @dataclass(frozen=True)
 class Periods:
     """The buckets of dates. Calendar periods are numbered from the beginning of 1970, and bucket i
-    is the period with the number `first` + i. Days of the week and hours of the day are numbered
-    from 0, and have no first and last day.
+    is the period with the number `first` + i. `ends` are the first and the last day. Days of the
+    week and hours of the day are numbered from 0, and have no `ends`.
     """
 
     name: str
@@ -40,7 +40,10 @@ class Periods:
     def codes(
         self, moments: NDArray[Any], *, clamp: bool
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The bucket of each date, and a mask of dates that are in no bucket."""
+        """The bucket of each date, and a mask of dates that are in no bucket. With `clamp`, a date
+        outside all buckets is moved to the nearest bucket, and only texts that are not dates are in
+        the mask.
+        """
         if moments.dtype.kind != "M":
             moments = np.array([_moment(text) for text in moments], dtype="M8[us]")
         absent = np.isnat(moments)

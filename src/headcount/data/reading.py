@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # Pairs of words: the first word means yes, and the second word means no.
 _PAIRS = {"yes": "no", "y": "n", "true": "false", "t": "f", "1": "0", "on": "off"}
 _OPPOSITES = _PAIRS | {no: yes for yes, no in _PAIRS.items()}
+# Words that often mean a missing value. If one of them is refused, a hint suggests `na`.
 _ABSENT = {"na", "n/a", "#n/a", "-", "--", ".", "?", "none", "null", "nan", "missing", "unknown"}
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+\s*")
 

@@ -16,15 +16,15 @@ from headcount.data.honesty import relied_on
 from headcount.data.question import Question
 from headcount.road.people import Group
 
-# The share of δ that pays for drawing all messages in a single step. The distribution of this draw
-# is only approximately right.
+# Drawing all messages in a single step gives only approximately the right distribution. This share
+# of δ pays for the difference.
 SHARE = 2.0**-4
 _MANY = 2**22  # if there are more messages than this, they are drawn in a single step if possible
 
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """One answer, or the answers for several groups, with their protocols and joint cost."""
+    """The protocols and the joint cost of one answer, or of the answers for several groups."""
 
     protocols: tuple[Protocol, ...]  # the protocol of each group
     guarantee: Guarantee
@@ -42,7 +42,7 @@ class Release:
 
 def release(protocol: Protocol, question: Question, reserve: float, users: int) -> Release:
     """The release of one protocol for a crowd of `users`. `reserve` is the δ that pays for drawing
-    all messages in a single step. It is added to the δ of the protocol.
+    all messages in a single step. Each row spends it in addition to the protocol's δ.
     """
     guarantee, curve = protocol.guarantee, protocol.curve
     guarantee = replace(guarantee, honest=min(guarantee.honest, users))
@@ -80,7 +80,8 @@ def joint(releases: Mapping[Group, Release], crowds: Crowds, question: Question)
     alike = len({promise.epsilon for promise in promises}) == 1
     methods = [*dict.fromkeys(promise.method for promise in promises)]
     honest = min(promise.honest for promise in promises)
-    # A guarantee with one honest person relies only on the person whose value is protected.
+    # A guarantee with `honest` = 1 relies only on the person whose value is protected. Only other
+    # guarantees need words about honest people.
     if first.guarantee.trust is Trust.SHUFFLE and any(one.honest > 1 for one in promises):
         needed = {group: one.guarantee.honest for group, one in releases.items()}
         honest, words = relied_on(needed, crowds, question)

@@ -5,8 +5,10 @@ not depend on values, so the choice reveals nothing. Rows with equal keys get fu
 so all sets of k rows of a person are equally likely.
 
 If there are many rows, they are divided into parts, and all rows of a person are in one part. Parts
-are small enough for the cache of a core, and several cores work on them. The choice needs at most
-the memory of `_SPARE` rows, or three times the memory of the kept rows if that is larger.
+are small enough for the cache of a core, and several cores work on them. The rows that are not kept
+are dropped from time to time: when there are more than `_SPARE` rows, and also more than 1.5 times
+as many as were kept the last time. While rows are dropped, the choice needs up to about twice the
+memory of all these rows.
 """
 
 import os
@@ -27,9 +29,11 @@ if TYPE_CHECKING:
     import pyarrow
 
 _SPARE = 2**22  # at least this many rows are collected before some are dropped
-_FEW = 2**17  # this many rows are divided into parts at a time; fewer rows form one part
-_PARTS = 64
-_LAST = np.uint64(2**64 - 1)
+# Whenever there are this many new rows, they are divided into parts. If the table has fewer rows,
+# all of them are one part.
+_FEW = 2**17
+_PARTS = 64  # how many parts there are
+_LAST = np.uint64(2**64 - 1)  # the largest key
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +112,8 @@ class RowChoice:
         self._kept = self._collected = sum(len(part) for pieces in self._parts for part in pieces)
 
     def _settled(self, tried: "_Tried") -> list[_Keyed]:
-        """The selected rows. If equal keys prevented the selection, further keys decide. Only this
-        thread draws further keys, since a source need not be safe to share between threads.
+        """The selected rows. If equal keys prevented the selection, further keys decide. They are
+        drawn by the calling thread, since a source need not be safe to share between threads.
         """
         while not tried.done:
             (whole,) = tried.pieces

@@ -118,10 +118,11 @@ def cleaning_of(
     reading: Reading = _AS_IT_IS,
 ) -> Cleaning:
     """The rules that clean one column (see `cleaning`), the two columns of a two-way table, or the
-    columns of boxes, which hold 0 or 1.
+    columns of boxes. The column of a box holds 0 or 1.
 
-    For a two-way table, `missing` may be a label of the rows or of the columns. It is filled in on
-    each side that has this label. For boxes, a value that is filled in must be 0 or 1.
+    For a two-way table, `missing` may be a label of the rows or of the columns. This label is
+    filled in on each side that has it. A side without this label refuses missing values. For boxes,
+    a value that is filled in must be 0 or 1.
     """
     if isinstance(column, str):
         return cleaning(column, task, missing=missing, outside=outside, bins=bins, reading=reading)
@@ -176,7 +177,9 @@ def _pair(
 
 
 def _spread(side: Cleaned, rows: int, kept: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-    """The codes of one column in the rows that are kept."""
+    """The codes of one column, in the rows that the rules of all columns keep. `kept` marks these
+    rows among all rows of the batch.
+    """
     codes = side.codes.astype(np.int64)
     if side.kept is not None:
         every = np.zeros(rows, dtype=np.int64)

@@ -79,7 +79,9 @@ class SheetRows(Rows):
 
 
 def _array(cells: list[Any], kind: Kind | None) -> "pyarrow.Array":
-    """The cells of a column as an Arrow array. If any cell is text, all cells are read as text."""
+    """The cells of a column as an Arrow array. If `kind` is "text" or any cell is text, all cells
+    are read as text.
+    """
     import pyarrow
 
     held = [cell for cell in cells if _text(cell)]

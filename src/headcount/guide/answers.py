@@ -12,15 +12,15 @@ ANSWERS = ("never", "rarely", "weekly", "often", "daily")
 COUNTS = (700, 500, 400, 300, 100)  # how many of a made-up crowd hold each answer
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 CORNERS = ("never", "sometimes", "often")
-SHARES = (0.6, 0.3, 0.1)  # of the three answers at the corners of the triangle
+SHARES = (0.6, 0.3, 0.1)  # the share of people who hold each of the three answers at the corners
 CROWDS = (300, 1000, 10_000)
 RUNS = 50  # crowds whose estimates are drawn in the triangle
 
-# What the reader can choose to see what answers are worth.
+# The settings that the reader can choose in the widget that shows what private answers are worth.
 BUCKETS = (2, 3, 5, 10, 20, 50, 100)
 PEOPLE = (100, 1000, 10_000, 100_000, 1_000_000)
-LEVELS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)
-CROWD = hc.Crowd(10_000)  # the variance per person is the same for all crowds
+LEVELS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)  # values of ε
+CROWD = hc.Crowd(10_000)  # any crowd would do, since the variance per person is always the same
 EXAMPLE = (10_000, 1.0, 5)  # people, ε and buckets
 
 
@@ -29,7 +29,9 @@ def flipped(buckets: int, epsilon: float) -> Protocol:
 
 
 def noisy(epsilon: float) -> Protocol:
-    """The one-hot vector with Laplace noise on integers. Its variance holds for all buckets."""
+    """Each person sends a one-hot vector with Laplace noise on integers. The variance of a bucket
+    is the same for any number of buckets, so two are enough here.
+    """
     made: Any = hc.protocol(
         "local.density-histogram",
         hc.Density(0, 1),
@@ -49,7 +51,8 @@ def subset(buckets: int, epsilon: float) -> Protocol:
 def per_person(protocol: Protocol, buckets: int | None = None) -> float:
     """The variance of the estimated number of people in a bucket, per person.
 
-    It is that of the worst data. If `buckets` are given, people are spread evenly over them.
+    If `buckets` is given, people are spread evenly over this many buckets. Otherwise, the variance
+    is that of the worst data.
     """
     users = CROWD.users
     if buckets is None:
@@ -88,7 +91,7 @@ def numbers() -> dict[str, Any]:
                 [per_person(subset(number, level), number) for level in LEVELS]
                 for number in BUCKETS
             ],
-            # The rate nε²/d for one person and one bucket, if it is known.
+            # The rate nε²/d for n = 1 person and d = 1 bucket. It is proven only for ε ≤ 1.
             "rate": [survey_worth(1, level) * 2 if level <= 1 else None for level in LEVELS],
         },
         "example": {

@@ -1,7 +1,8 @@
 """Part 8, break it: what is left of a guarantee if something that it relies on is missing.
 
-Every breakage begins with the same claim, a count of PEOPLE people at CLAIM. For each breakage,
-the numbers show what is left of the claim, and quote what the library says or why it refuses.
+Most breakages begin with the same claim: a count of PEOPLE people has the guarantee CLAIM. For each
+breakage, the numbers show what is left of the claim, and quote what the library says or why it
+refuses.
 """
 
 import tempfile
@@ -24,7 +25,7 @@ CLAIM = hc.Budget(1, 1e-6)
 PEOPLE = 10_000
 MIXED = "shuffle.randomized-response"
 
-# Collusion: what people run, in words.
+# Collusion: the protocols that people run, with a description in words.
 RUN = {
     MIXED: "Randomized response, mixed",
     "shuffle.zero-exact": "Zero-exact count, mixed",
@@ -33,7 +34,7 @@ RUN = {
 }
 CROWDS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 
-# Honesty and small crowds.
+# Honesty and small crowds: how many of PEOPLE people are honest, and how many people came instead.
 HONEST = (10_000, 9000, 8000, 7000, 6000, 5000, 4000, 3000, 2000, 1000, 500, 200, 100)
 CAME = (10, 20, 50, 80, 100, 200, 500, 1000, 2000, 5000, 10_000)
 
@@ -83,7 +84,7 @@ def _collusion() -> dict[str, Any]:
 
 
 def _alone(name: str, label: str) -> dict[str, Any]:
-    """What one person's messages show if somebody knows that they are this person's."""
+    """What one person's messages show to somebody who knows who sent them."""
     protocol = _count(name, hc.Crowd(PEOPLE))
     no, yes = protocol.law(0), protocol.law(1)
     assert no is not None

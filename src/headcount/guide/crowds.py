@@ -4,7 +4,7 @@ Notation    n people, of whom c hold a yes. A message is true with probability �
             estimate of c. Errors are shares of n.
 Bounds      The reports are independent numbers in [0, 1], and ĉ − c is their sum minus its mean,
             divided by 2γ. By Hoeffding's inequality, P(|ĉ−c| ≥ τn) ≤ 2·exp(−8γ²τ²n). By Chebyshev's
-            inequality, it is at most (¼−γ²)/(4γ²τ²n).
+            inequality, this probability is at most (¼−γ²)/(4γ²τ²n).
 """
 
 import math
@@ -54,7 +54,7 @@ def numbers() -> dict[str, Any]:
 
 
 def _nothing() -> dict[str, Any]:
-    """Half truth, half lie: γ = 0. There is no estimate."""
+    """The numbers for γ = 0. Half of all messages are lies, so nothing can be estimated."""
     return {
         "honesty": 0.5,
         "gamma": 0.0,
@@ -110,5 +110,7 @@ def _needed(epsilon: float) -> int:
 
 
 def _hoeffding_crowd(gamma: Fraction) -> int:
-    """The number of people that Hoeffding's inequality asks for: ln(2/β)/(8γ²τ²), rounded up."""
+    """The number of people that Hoeffding's inequality asks for: ln(2/β)/(8γ²τ²), rounded up. Here
+    β is 1 − CONFIDENCE, the probability of an error outside the margin.
+    """
     return math.ceil(math.log(2 / (1 - CONFIDENCE)) / float(8 * gamma**2 * MARGIN**2))

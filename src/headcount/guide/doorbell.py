@@ -2,8 +2,8 @@
 
 Notation    n people are asked, and the share s of them should say yes. If they are asked directly,
             each of these sn people says no with probability d.
-Direct      The number of yes has the law Bin(sn, 1−d). As a share of n, it has the bias sd and the
-            variance sd(1−d)/n.
+Direct      The number of people who say yes has the law Bin(sn, 1−d). As a share of n, this number
+            has the bias −sd and the variance sd(1−d)/n.
 """
 
 import math
@@ -15,8 +15,8 @@ from headcount.collect.device import device_data
 QUESTION = "Have you ever taken something from a shop without paying?"
 EPSILON = math.log(3)  # one answer in four is a lie
 PEOPLE = 1000
-SHARE = 0.3  # of the people who should say yes
-DENIAL = 1 / 3  # the probability that such a person says no
+SHARE = 0.3  # the share s of people who should say yes
+DENIAL = 1 / 3  # the probability d that such a person says no if asked directly
 DENIALS = tuple(percent / 100 for percent in range(0, 65, 5))
 CROWDS = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 10**6)
 
@@ -63,9 +63,12 @@ def _direct_error(denial: float, people: int) -> float:
 
 
 def _enough_people(denial: float) -> int | None:
-    """The smallest crowd for which randomized response is at least as exact, or None."""
+    """The smallest crowd for which randomized response is at least as exact as asking directly, or
+    None if there is none.
+    """
     if not denial:
         return None
-    # Both mean square errors are a/n, plus the square of the bias for the direct question.
+    # Each way of asking has a mean square error of a/n, with an a of its own. The direct question
+    # also has the square of its bias.
     wide = response(EPSILON, PEOPLE).standard_error() ** 2 / PEOPLE - SHARE * denial * (1 - denial)
     return max(1, math.ceil(wide / (SHARE * denial) ** 2 - 1e-9))

@@ -1,4 +1,4 @@
-"""Part 12, glossary and references: computed checks of mistakes in texts in circulation."""
+"""Part 12, glossary and references: numbers that expose mistakes in texts in circulation."""
 
 import math
 from fractions import Fraction
@@ -9,7 +9,7 @@ from headcount.accounting import laws
 from headcount.accounting.smooth import binomial_lemma, smoothness_delta
 from headcount.theory import bounds
 
-ALPHA = 1  # the privacy of the estimator
+ALPHA = 1  # the ε of all protocols here, which the texts call α
 BUCKETS = 4
 CROWDS = (10_000, 1_000_000)
 TRIALS, GAMMA, SLOPE = 1000, Fraction(1, 10), 0.5  # n, γ and α of the binomial lemma
@@ -20,7 +20,9 @@ def numbers() -> dict[str, Any]:
 
 
 def _moment() -> dict[str, Any]:
-    """The mean estimate of the share of an answer that nobody holds."""
+    """The mean estimate of the share of an answer that nobody holds, if the estimate subtracts 1
+    instead of the flip probability. The right formula has the mean 0.
+    """
     protocol = hc.protocol(
         "local.unary-symmetric", hc.Histogram(BUCKETS), hc.Budget(ALPHA), hc.Crowd(CROWDS[0])
     )
@@ -29,7 +31,9 @@ def _moment() -> dict[str, Any]:
 
 
 def _bins() -> list[dict[str, Any]]:
-    """The number of bins for a crowd, and the number if its exponent loses its sign."""
+    """The number of bins for each crowd, and the number of bins that a formula with a negative
+    exponent would give.
+    """
     rows = []
     for people in CROWDS:
         protocol = hc.protocol(

@@ -42,7 +42,8 @@ def _setting(epsilon: float) -> dict[str, Any]:
         "factor": math.exp(epsilon),
         "device": device_data(protocol),
         "right": right,
-        # Of 100 people who guess. The report rounds up by a tiny amount, which does not count.
+        # At most this many of 100 guesses are right on average. The report rounds probabilities up
+        # by a tiny amount, which 1e-9 takes away.
         "right_of_100": math.ceil(100 * right - 1e-9),
         "scores": _scores(right),
     }

@@ -18,12 +18,16 @@ PROTOCOLS = (
     ("shuffle.split-and-mix", "shuffle", "split and mix"),
     ("central.laplace", "central", "the curator adds noise"),
 )
-# The number of levels that `shuffle.fixed-point-sum` chooses itself. Its search takes long.
+# The option `levels` of `shuffle.fixed-point-sum`, for each crowd and each ε. Values are rounded to
+# the levels 0, …, `levels`. The protocol would choose the same numbers itself, but its search takes
+# long.
 LEVELS = ((3, 4, 5), (5, 7, 10), (10, 15, 20))
 
 
 def errors(name: str, crowd: int, level: int) -> dict[str, float]:
-    """The standard error and the messages, for the crowd and the ε with these indices."""
+    """The standard error and the number of messages per person. `crowd` is an index of CROWDS, and
+    `level` is an index of EPSILONS.
+    """
     found = name == "shuffle.fixed-point-sum"
     options = {"levels": LEVELS[crowd][level]} if found else {}
     asked = hc.Mean(0, 1), hc.Budget(EPSILONS[level], DELTA), hc.Crowd(CROWDS[crowd])

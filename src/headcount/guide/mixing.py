@@ -22,7 +22,7 @@ BUCKETS = 10
 
 
 def weight(probability: float) -> str:
-    """The nearest multiple of 2^−53, times 2^64."""
+    """A probability as a whole number: its nearest multiple of 2^−53, times 2^64."""
     return str(round(probability * 2**53) * (WHOLE // 2**53))
 
 
@@ -32,7 +32,9 @@ def count(name: str, people: int, epsilon: float, **options: Any) -> Protocol:
 
 
 def lane(protocol: Protocol, **draws: Any) -> dict[str, Any]:
-    """The error of a protocol, and what is needed to draw its estimates."""
+    """One lane of the widget, which compares protocols: the errors and the messages of a protocol,
+    and in `draws` what the page needs to draw random estimates.
+    """
     return {
         "error": protocol.standard_error(),
         "margin": protocol.margin(CONFIDENCE),
@@ -49,7 +51,7 @@ def flips(name: str, people: int, epsilon: float) -> dict[str, Any]:
 
 
 def zero_exact(people: int, epsilon: float) -> dict[str, Any] | None:
-    """None if the crowd is too small."""
+    """The lane of the zero-exact count, or None if the crowd is too small for this protocol."""
     try:
         protocol = count("shuffle.zero-exact", people, epsilon)
     except Infeasible:
@@ -121,7 +123,7 @@ def noise(epsilon: float) -> list[dict[str, Any]]:
 
 
 def protection(protocol: Protocol) -> str:
-    """What is left if the shuffler and the analyzer collude."""
+    """The ε that is left if the shuffler and the analyzer collude, as a text."""
     local = protocol.trust is hc.Trust.LOCAL
     left = protocol.guarantee.epsilon if local else protocol.local_epsilon
     return "none" if math.isinf(left) else f"ε = {math.ceil(100 * left) / 100:g}"

@@ -21,15 +21,15 @@ EPSILONS = (0.5, 1.0)
 CROWDS = (1000, 10_000)
 BUCKETS = (4, 8, 16, 32)
 LEVELS = (1.0, 0.5, 0.25)  # the ε of questions about many answers, which call it α
-SMALL_CROWDS = (100, 200, 400)  # for a δ that a simulation can see
-LARGE_DELTA = 0.01
+SMALL_CROWDS = (100, 200, 400)
+LARGE_DELTA = 0.01  # large enough to show in a simulation
 HONEST = (2, 4)  # one in this many people is honest
-MOST_CLIPPED = 2000
+MOST_CLIPPED = 2000  # the largest crowd in questions about negative estimates that are set to 0
 CONFIDENCES = (90, 95, 99)  # in percent
 # If an interval contains the truth, its number of yes messages differs from the mean number by less
 # than this.
 WINDOW = 128
-MISSING = 4  # intervals above the truth, and as many below it
+MISSING = 4  # how many intervals that miss the truth are shown above it, and how many below it
 SHARES = (Fraction(3, 10), Fraction(2, 5))  # shares of people who hold a yes
 
 
@@ -131,7 +131,9 @@ def _trusts(epsilon: float, people: int) -> dict[str, Any]:
 
 
 def _collusion(name: str, epsilon: float, people: int) -> dict[str, Any]:
-    """The ε that is left if the shuffler and the analyzer collude. None if there is none."""
+    """The ε that is left if the shuffler and the analyzer collude, or None if it is infinite. The
+    entry `bit` is the ε that is left of shuffled randomized response.
+    """
     protocol = shuffled(name, epsilon, DELTA, people)
     bit = shuffled("shuffle.randomized-response", epsilon, DELTA, people)
     finite = math.isfinite(protocol.local_epsilon)
@@ -146,11 +148,12 @@ def _collusion(name: str, epsilon: float, people: int) -> dict[str, Any]:
 
 
 def _honest(epsilon: float, people: int, honest: int) -> dict[str, Any]:
-    """A zero-exact count whose noise is calibrated for a crowd in which everybody is honest.
+    """A zero-exact count whose noise is calibrated for a crowd in which everybody is honest. In
+    fact, only `honest` people are honest.
 
-    M of the honest people's noise messages are not sent. If all honest people hold a no, they send
-    `honest` − M messages. If one of them holds a yes, they send one more. The attacker bets on a
-    yes if they send at least `least` messages.
+    M of the honest people's noise messages are withheld at random. If all honest people hold a no,
+    they send `honest` − M messages. If one of them holds a yes, they send one more. The attacker
+    bets on a yes if they send at least `least` messages.
     """
     protocol = shuffled("shuffle.zero-exact", epsilon, LARGE_DELTA, people)
     missing = laws.binomial(honest, protocol.randomizer.withheld)
@@ -184,7 +187,8 @@ def _noisy_shuffler(epsilon: float) -> dict[str, Any]:
         "epsilon": epsilon,
         "people": CROWDS[0],
         "most": noise.most,
-        "weights": [str(weight) for weight in noise.weights],  # of 0, …, `most` ones, over 2^128
+        # The probabilities that the shuffler adds 0, …, `most` ones, times 2^128.
+        "weights": [str(weight) for weight in noise.weights],
         "standard_error": protocol.standard_error(),
     }
 
@@ -207,8 +211,8 @@ def _clipped(epsilon: float, people: int) -> dict[str, Any]:
 def _interval(epsilon: float, confidence: int, share: Fraction) -> dict[str, Any]:
     """Which numbers of yes messages give an interval that contains the truth, and some that do not.
 
-    Intervals move up with the number of yes messages. So the first and the last number whose
-    interval contains the truth say it all.
+    Intervals move up with the number of yes messages. So the interval contains the truth for all
+    numbers of yes messages from `first` to `last`, and for no others.
     """
     people = CROWDS[0]
     protocol: Any = response(epsilon, people)
@@ -250,7 +254,9 @@ def _row(protocol: Protocol, confidence: int, messages: int) -> dict[str, Any]:
 
 
 def _end(protocol: Protocol, confidence: int, yes: int, middle: int, step: int) -> int:
-    """The last number of yes messages, in this direction, whose interval contains the truth."""
+    """The last number of yes messages whose interval contains the truth, counting from `middle` up
+    (`step` = 1) or down (`step` = −1).
+    """
 
     def misses(off: int) -> bool:
         row = _row(protocol, confidence, middle + step * off)

@@ -16,15 +16,15 @@ QUESTION = "How much do you earn in a year?"
 LOW, HIGH = 0, 100  # thousands
 # The made-up population: two groups, each with a beta density on a range scaled to [0, 1].
 GROUPS = ((0.65, 4, 10), (0.35, 14, 6))  # share, and the two parameters
-POINTS = 240  # where the density is drawn
+POINTS = 240  # the number of places at which the density is drawn
 CROWDS = (1000, 3000, 10_000, 30_000, 100_000)
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-6  # in shuffle trust
-MOST_BINS, MOST_WAVES = 40, 31  # that the reader can choose
+MOST_BINS, MOST_WAVES = 40, 31  # the largest numbers that the reader can choose
 MANY_BINS = 220  # enough for the best error of a million people
 SIZES = tuple(round(10 ** (2 + step / 2)) for step in range(9))
 SMOOTHNESSES = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
-CROWD = hc.Crowd(10_000)  # the variance per person is the same for all crowds
+CROWD = hc.Crowd(10_000)  # an example, since the variance per person is the same for all crowds
 
 Numbers = NDArray[np.float64]
 
@@ -86,7 +86,9 @@ def wave_coefficients(waves: int) -> Numbers:
 
 
 def laplace_bins(epsilon: float) -> Protocol:
-    """Two bins with Laplace noise on integers. The noise of a bin is the same for any number."""
+    """Bins with Laplace noise on integers. The noise of a bin is the same for any number of bins,
+    so two bins are enough here.
+    """
     made: Any = hc.protocol(
         "local.density-histogram",
         hc.Density(0, 1),
@@ -110,7 +112,9 @@ def amplitude(epsilon: float, waves: int) -> float:
 
 
 def count_variance(name: str, epsilon: float) -> float:
-    """The variance of the count of a bin that does not grow with the crowd."""
+    """The variance of the count of a bin, for a protocol whose variance does not grow with the
+    crowd.
+    """
     task = hc.Histogram(MOST_BINS)
     made = hc.protocol(name, task, hc.Budget(epsilon, DELTA), hc.Crowd(100_000))
     return made.standard_error() ** 2
@@ -152,7 +156,8 @@ def numbers() -> dict[str, Any]:
         "coefficients": rounded(wave_coefficients(MOST_WAVES).tolist()),
         "sizes": SIZES,
         "smoothnesses": SMOOTHNESSES,
-        # The noise of the library's own bins, against that of Laplace noise, at ε = 1.
+        # The protocol that the library chooses for bins at ε = 1: the number of its bins, and its
+        # variance divided by the variance of Laplace noise.
         "oracle": {"bins": example.inner.task.domain, "ratio": _variance_ratio(example)},
     }
 

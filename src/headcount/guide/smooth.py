@@ -16,7 +16,7 @@ from headcount.accounting.smooth import binomial_lemma, smoothness_delta
 TRIALS = 100_000
 DELTA = 1e-6
 EPSILONS = (0.5, 1.0, 2.0)
-# The mean of the noise, in steps of about a sixth.
+# Means of the noise. Each is about a sixth larger than the one before.
 MEANS = tuple(sorted({round(10 ** (0.7 + step / 14)) for step in range(38)}))
 
 

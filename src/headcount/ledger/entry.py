@@ -21,8 +21,9 @@ class Entry:
 
     An entry contains no data and no results. `number` is the position of the entry in its dataset,
     from 1. `time` is in UTC. `users` is the number of people, if it is known. `curve` is the digest
-    of the privacy-loss distribution that the ledger composes. `curve` is None if the limit has
-    δ = 0, since plain sums need no distribution. `note` comes from the caller.
+    of the privacy-loss distribution of each release, from which the rule computes the total loss.
+    `curve` is None if the limit has δ = 0, since plain sums need no distribution. `note` comes from
+    the caller.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""The best protocol for a question. A plan is made only if it is needed, since it takes a while."""
+"""The best protocol for a question. Planning takes a while, so a plan is made only if needed."""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING, Unpack
@@ -22,10 +22,10 @@ def best_protocol(
     purpose: "Purpose | str" = "accuracy",
     **limits: "Unpack[LimitArguments]",
 ) -> Protocol:
-    """The best protocol of one trust model. `Plan` defines "best", and `plan` lists the limits.
+    """The best protocol of a trust model. `Plan` defines "best", and `plan` explains the limits.
 
-    Without limits, the protocol has its default options. With `trust=None`, all trust models
-    compete.
+    Without limits, the protocol has its default options. With `trust=None`, protocols of all trust
+    models compete.
     """
     if not limits and purpose == "accuracy" and trust == Trust.CENTRAL:
         found = _best_central(task, budget, crowd)
@@ -49,7 +49,8 @@ def _best_central(task: Task, budget: Budget, crowd: Crowd) -> Protocol | None:
     one message, and calibration is quick, so no plan is needed to find the best of them.
 
     The result is None if a plan must decide. A plan must decide if there are protocols from outside
-    Headcount, whose code may fail, or if no protocol fits. A plan says why protocols were refused.
+    Headcount, whose code may fail. It must also decide if no protocol fits, because a plan says why
+    protocols were refused.
     """
     if outside_names(task, Trust.CENTRAL):
         return None

@@ -1,11 +1,11 @@
 """A cache on disk for answers that take a long time to compute.
 
 One SQLite file holds the answers. The key of an answer is a digest of the question and of the code
-that computes the answer. So a change in the package, in NumPy or in SciPy gives a new key. The file
-holds parameters, standard errors and refusals of protocols. It never holds data or code: protocols
-are always calibrated again from their settings. Each answer is stored with a digest of its key and
-its text, so that a damaged answer is noticed and computed again. If the folder is not writable,
-nothing is stored.
+that computes the answer. So a change in this code, in NumPy or in SciPy gives a new key. The file
+holds the errors, costs and parameters of protocols, and refusals. It never holds data or code:
+protocols are always calibrated again from their settings. Each answer is stored with a digest of
+its key and its text, so that a damaged answer is noticed and computed again. If the folder is not
+writable, nothing is stored.
 """
 
 import contextlib
@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 FOLDER = "HEADCOUNT_CACHE"  # the environment variable that can name another folder
 _REFUSED = (sqlite3.Error, UnicodeDecodeError)  # errors that SQLite raises, e.g. for a damaged file
+# Errors that come from reading an answer that is missing or damaged.
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 Parsed = TypeVar("Parsed")
 # The packages whose code determines the answers: the planner and all packages that it may import.

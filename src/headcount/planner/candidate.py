@@ -33,14 +33,14 @@ class InfluenceRange:
         return max(abs(self.up), abs(self.down))
 
     def to_dict(self) -> dict[str, float | None]:
-        """The shift as a dictionary for JSON. Infinite numbers become None."""
+        """The two shifts as a dictionary for JSON. Infinite numbers become None."""
         return {
             side: None if math.isinf(number) else number for side, number in asdict(self).items()
         }
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "InfluenceRange":
-        """The shift that `to_dict` wrote."""
+        """The shifts that `to_dict` wrote."""
         up, down = (document[side] for side in ("up", "down"))
         return cls(
             math.inf if up is None else checks.real("up", up),
@@ -60,8 +60,8 @@ class Candidate:
     dummy. `sealed_bytes` is the size of the bundle in bytes if each message is sealed (encrypted).
     `slots` and `sealed_bytes` are None if no bundle fits the budget. `influence` is None if the
     protocol does not state it. `shuffler_duties` is None if there is no shuffler. `seconds` is
-    about how long one core takes to make and count everybody's messages. It is 0 if there are none,
-    or if their tally can be drawn in a single step.
+    about how long one core takes to make and count everybody's messages. `seconds` is 0 if there
+    are no messages, or if their tally can be drawn in a single step.
     """
 
     protocol: str
@@ -134,7 +134,7 @@ class Candidate:
 class Refusal:
     """Why a protocol is refused. `feasible` has settings with which it would not be refused.
 
-    If `missed`, the protocol could run, but it misses a requirement of the plan.
+    If `missed` is true, the protocol could run, but it misses a requirement of the plan.
     """
 
     protocol: str
@@ -171,8 +171,8 @@ def assess(
 ) -> Candidate | Refusal:
     """The errors and costs of a protocol, or its refusal. The result may come from the cache.
 
-    If it does not, the protocol is built, and `keep` is called with it. Results of protocols from
-    outside Headcount are never cached, because the cache cannot notice changes in their code.
+    Otherwise the protocol is built, and `keep` is called with the protocol. Results of protocols
+    from outside Headcount are never cached, because the cache cannot notice changes in their code.
     """
     if any(map(is_outside, (name, *options.values()))):
         return _assess_outside(name, task, budget, crowd, confidence, keep, **options)

@@ -176,7 +176,7 @@ def compare(
 
     `over` names the axis, and `values` are the positions on it. On the axes of messages and slots,
     positions are limits. Within each limit, each protocol uses the options with the least error.
-    Without `protocols`, the best protocol of each trust model is compared. `calibration="both"`
+    Without `protocols`, the best protocols of all trust models are compared. `calibration="both"`
     compares the parameters of the papers with the exact parameters. If `runs` is above 0, this many
     runs are simulated for each point, with randomness from `source`.
 
@@ -281,7 +281,8 @@ def _series(
             if at not in points:  # several limits may lead to the same options
                 points[at] = _point(built, at, runs, source)
         except Infeasible as refusal:
-            # The only point of a protocol without options belongs to every limit.
+            # A protocol that cannot trade messages or slots for error has only one point. If this
+            # point is refused, it is refused at every limit.
             everywhere = places if math.isnan(place) else [place]
             refused |= {short(one): str(refusal) for one in everywhere}
     return Series(label, name, kind.trust, tuple(points[at] for at in sorted(points)), refused)

@@ -24,16 +24,18 @@ from headcount.planner.needs import MOST_PEOPLE, Progress, crowd_with
 from headcount.planner.plan import trust_of
 from headcount.protocols.registry import protocol_names
 
-_CLOSE = 1.002  # the search for the least crowd stops when its ends differ by at most this factor
-_TRIES = 40
+# The search for the least crowd that a protocol can protect stops when the ends of its range differ
+# by at most this factor.
+_CLOSE = 1.002
+_TRIES = 40  # the largest number of steps of the search for the crowd that a protocol needs
 
 
 @dataclass(frozen=True)
 class Detection:
     """A difference of two shares, and how likely a test should be to find it.
 
-    `share` is the lower of the two shares. By default, the mean of the two shares is one half. This
-    is the case that needs the most people. The power is the probability that the test finds the
+    `share` is the lower of the two shares. By default, the mean of the two shares is one half,
+    which is the case that needs the most people. `power` is the probability that the test finds the
     difference.
     """
 
@@ -177,8 +179,8 @@ def needed_groups(
 
     The groups have the shares `share` and `share + difference`, and different people. Each group
     gets the whole budget. `power` is the probability that the test finds the difference. If there
-    is no difference, 1 − confidence is the probability that the test finds one. `dishonest` is the
-    share of people who might not follow the protocol.
+    is no difference, the test finds one with a probability of at most 1 − confidence. `dishonest`
+    is the share of people who might not follow the protocol.
     """
     checks.instance("budget", budget, Budget)
     wanted = Detection(difference, share, power, confidence)
@@ -200,7 +202,7 @@ def needed_groups(
 
 
 def _needed(name: str, wanted: Detection, budget: Budget, dishonest: float) -> GroupNeed | Refusal:
-    """What a protocol needs, or why it is refused.
+    """How many people a protocol needs in each group, or why it is refused.
 
     The variance of the noise is nearly a power of n. The exponent of this power is estimated from
     the last two crowds that were assessed, and then determines the crowd to assess next.
@@ -238,8 +240,8 @@ def _power_law(users: int, variance: float, power: float) -> Callable[[float], f
 def _protected(
     assessed: Callable[[int], Candidate | Refusal], users: int
 ) -> tuple[int, Candidate] | Refusal:
-    """The least crowd that a protocol can protect, up to the factor `_CLOSE`. The protocol refuses
-    a crowd of `users`.
+    """The least crowd above `users` that a protocol can protect, up to the factor `_CLOSE`. The
+    protocol refuses a crowd of `users`.
     """
     low, high = users, 2 * users
     while isinstance(result := assessed(high), Refusal):

@@ -23,9 +23,11 @@ from headcount.protocols.registry import protocol_names
 
 Progress: TypeAlias = Callable[[str, float], None]
 LEAST_ASKED, MOST_ASKED = 1e-3, 100.0  # the range in which an epsilon is searched for
-MOST_PEOPLE = 10**12  # the largest crowd that is tried
+MOST_PEOPLE = 10**12  # the largest crowd that is searched for
 _CLOSE = 1.005  # a search stops when the ends of its range differ by less than this factor
-_FALLING = 0.97  # more people help if ten times as many reduce the error to at most this share
+# More people help if ten times as many reduce the margin, divided by the allowed margin, to at most
+# this share.
+_FALLING = 0.97
 _ASIDE = 1.0007  # a search tries points that are above and below its guess by this factor
 
 
@@ -130,7 +132,7 @@ def needed_epsilon(
     trust: Trust | str | None = None,
     progress: Progress = lambda name, share: None,
 ) -> Needs:
-    """The smallest epsilon with which each protocol stays within a margin. It is at least 0.001.
+    """The smallest epsilon, from 0.001 on, with which each protocol stays within a margin.
 
     `delta` is the δ of every budget that is tried.
 
@@ -201,7 +203,8 @@ def needed_crowd(
         while excess(people) > 1 and people < MOST_PEOPLE:
             people *= 10
             result = assess_with(people)
-            # A margin is at most half of the range. Close to this limit, it is uninformative.
+            # A margin is at most half of the range of possible answers. Close to this limit, the
+            # margin does not show whether more people help.
             possible = task.answer_size(round(people))
             useful = isinstance(result, Candidate) and result.margin < 0.4 * possible
             useful = useful and not margin.sampling  # a larger sample always helps
@@ -267,10 +270,10 @@ def _refusal(result: Candidate | Refusal, margin: Margin, reach: str) -> Refusal
 def _around(excess: Callable[[float], float], start: float) -> tuple[float, float] | None:
     """An ε that is too small and a larger ε that is enough, near each other.
 
-    The first is 0 if even the least ε is enough. The result is None if no ε is enough. Errors are
-    roughly proportional to 1/ε, so ε·excess(ε) is roughly the least ε that is enough. The search
-    next tries an ε close to this value. Above some ε, a protocol may refuse because it finds no
-    valid parameters.
+    The first is 0 if even the ε `LEAST_ASKED` is enough. The result is None if no ε is enough.
+    Errors are roughly proportional to 1/ε, so ε·excess(ε) is roughly the least ε that is enough.
+    The search next tries an ε close to this value. Above some ε, a protocol may refuse because it
+    finds no valid parameters.
     """
     low, high, most = 0.0, math.inf, MOST_ASKED
     excess_at_low = math.inf
@@ -333,7 +336,9 @@ def _least(
 
 
 def _most(excess: Callable[[float], float], people: float) -> int | None:
-    """The largest crowd within the margin, or None if the error does not grow with the crowd."""
+    """The largest crowd within the margin. None if the error hardly grows with the crowd, or if the
+    margin still holds for a crowd of `MOST_PEOPLE`.
+    """
     if not 2 * excess(people) < excess(100 * people) < math.inf:
         return None
     low = people
@@ -381,11 +386,12 @@ class Price:
 
 
 def price_of_trust(found: Plan, progress: Progress = lambda name, share: None) -> list[Price]:
-    """The number of people that each trust model needs for the same margin.
+    """The number of people that each trust model needs for the same relative margin.
 
-    The margin is the margin of a reference protocol: the plan's best protocol in central trust, or
-    else in shuffle or local trust. The price of its trust model comes first. For each other trust
-    model of the plan, the protocol that needs the fewest people sets the price.
+    The margin, as a share (see `Margin`), is that of a reference protocol: the plan's best protocol
+    in central trust, or else in shuffle or local trust. The price of its trust model comes first.
+    For each other trust model of the plan, the price is that of the protocol that needs the fewest
+    people.
     """
     best = {trust: found.best_of(trust) for trust in Trust}
     present = [(trust, candidate) for trust, candidate in best.items() if candidate is not None]

@@ -1,10 +1,10 @@
 """A plan ranks all protocols that answer a question, and has all settings to run one of them.
 
-A plan is immutable and can be saved. Its file holds the question, the budget, the crowd, and the
-chosen protocol with its options and calibrated parameters. Both sides of a collection (the devices
-and the analyzer) build the same protocol from this file. A side refuses the plan if its code
-calibrates the protocol differently. A digest of the whole content identifies the plan and shows
-whether the file was changed.
+A plan is immutable and can be saved. Its file holds the question, the budget, the crowd, and all
+candidates with their options and calibrated parameters. It also names the chosen protocol. Both
+sides of a collection (the devices and the analyzer) build the chosen protocol from this file. A
+side refuses the plan if its code calibrates the protocol differently. A digest of the whole content
+identifies the plan and shows whether the file was changed.
 """
 
 import json
@@ -447,7 +447,7 @@ def _included(names: list[str], task: Task, wishes: Wishes) -> list[str]:
 _COLUMNS = (("protocol", "trust"), ("messages", "bits", "local ε", "guarantee"))
 _SPARE = ("trust", "bits", "local ε", "guarantee")
 _COLLECTION_COLUMNS = (("protocol",), ("slots", "bytes", "influence", "shuffler"))
-_COLLECTION_SPARE = ("bytes", "shuffler")  # dropped after the margin if the table is too wide
+_COLLECTION_SPARE = ("bytes", "shuffler")  # columns dropped after the margin if space is short
 _Cells: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]  # the cells before and after the errors
 
 

@@ -55,8 +55,9 @@ class Wishes:
     The limits on messages, slots and bytes are for each person. A person's bundle has a fixed
     number of slots, each for one message or dummy. Its size in bytes is that of the sealed
     (encrypted) messages. Influence is the largest amount by which one dishonest person can shift
-    the answer, up or down. A collection has default limits on slots, bytes and influence, which
-    apply if no other limits are given.
+    the answer, up or down. A collection has default limits on slots, bytes and influence. Each of
+    them applies unless the caller gives another limit of that kind. If `exact` is true, a guarantee
+    that is only an upper bound is not enough.
     """
 
     purpose: Purpose = Purpose.ACCURACY
@@ -176,7 +177,7 @@ def purpose_of(purpose: Purpose | str) -> Purpose:
 
 
 def missed(candidate: Candidate, misses: list[Miss]) -> Refusal:
-    """The refusal of a protocol that runs, but does not fulfill all wishes."""
+    """The refusal of a protocol that could run, but does not fulfill all wishes."""
     enough = [miss.enough for miss in misses]
     named = {} if None in enough else dict(pair for pair in enough if pair is not None)
     return Refusal(candidate.protocol, candidate.trust, misses[0].reason, named, missed=True)
@@ -191,7 +192,8 @@ def margin_miss(candidate: Candidate, margin: Margin | None, task: Task, users: 
     if total <= margin.allowed(task, users):
         return []
     reason = f"its margin is ±{short(total, 4)}, but {margin} was asked for"
-    # All misses of a margin have the factor 1, so the candidate with the least error is nearest.
+    # If all candidates miss only the margin, each has the factor 1. Then the candidate with the
+    # least error counts as the nearest.
     return [Miss(reason, 1.0)]
 
 

@@ -26,9 +26,9 @@ def assess_within(
 ) -> Candidate | Refusal:
     """The errors and costs of a protocol, or its refusal with settings that would be feasible.
 
-    A protocol that can trade messages or slots for error gets the options with the least error
-    among the options that fulfill the wishes. If one person would have too much influence, fewer
-    slots are tried.
+    Some protocols can trade messages or slots for error. Such a protocol gets the options with the
+    least error among those that fulfill the wishes. If one person would have too much influence,
+    fewer slots are tried.
     """
     kind, limits = protocol_class(name, task), wishes.limits
     tried: list[Mapping[str, Any]] = []
@@ -58,8 +58,8 @@ def assess_within(
 
 
 def _best(results: list[Candidate | Refusal], wishes: Wishes) -> Candidate | None:
-    """The candidate with the least error among those that fulfill all wishes. If there is none, it
-    is the candidate that exceeds its limits by the smallest factor.
+    """The candidate with the least error among those that fulfill all wishes. If none does, the
+    result is the candidate that exceeds its limits by the smallest factor.
     """
     candidates = [result for result in results if isinstance(result, Candidate)]
 
@@ -73,7 +73,7 @@ def _best(results: list[Candidate | Refusal], wishes: Wishes) -> Candidate | Non
 def _other_settings(
     budget: Budget, crowd: Crowd
 ) -> Iterator[tuple[dict[str, float], tuple[Budget, Crowd]]]:
-    """Settings that may be feasible. First, one number is changed at a time, then all at once."""
+    """Settings that may be feasible. First, ε, δ or the crowd changes alone, then all of them."""
     others = [
         *({"epsilon": epsilon} for epsilon in (0.01, 0.1, 1.0) if epsilon > budget.epsilon),
         *({"epsilon": epsilon} for epsilon in (8.0, 2.0) if 4 * epsilon < budget.epsilon),

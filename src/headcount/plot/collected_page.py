@@ -164,7 +164,9 @@ def _ends(reading: Facts) -> tuple[float, float, float, float]:
 
 
 def _texts(reading: Facts) -> tuple[str, str, str]:
-    """The value, the interval for the people, and the interval for the population."""
+    """Three texts about a reading, which is a share or another number: its value, the interval for
+    the people who answered, and the interval for the population.
+    """
     value = math.nan if reading["value"] is None else reading["value"]
     low, high, lower, higher = _ends(reading)
     share = reading["unit"] == "share"
@@ -200,9 +202,9 @@ def _cell(cell: Facts, other: Facts) -> str:
 
 
 def _parquet(found: Facts) -> bytes:
-    """A Parquet table with a row for each reading, and two rows for each cell of a two-way table:
-    the number of people, and the share of the row. Facts about the whole survey are in the metadata
-    of the Parquet table.
+    """A Parquet table with a row for each reading, which is a share or another number. Each cell of
+    a two-way table has two rows: the number of people in the cell, and their share of the cell's
+    row. Facts about the whole survey are in the metadata of the Parquet table.
     """
     read = found["results"]
     readings = [

@@ -56,7 +56,7 @@ def distribution_figure(
     steps = " and ".join(estimate.postprocessing)
     line = f"{estimate.protocol}, post-processed: {steps}" if steps else estimate.protocol
     label = f"{100 * confidence:.10g} % band{whose}"
-    # The curve stays within its band, even if unbiased estimates do not.
+    # Where unbiased estimates are outside the band, the curve follows the nearest end of the band.
     inside = np.clip(estimate.value, band.low, band.high)
     outside = int(np.count_nonzero(inside != estimate.value))
     shares = np.concatenate([[0.0], inside, [1.0]])
@@ -91,8 +91,9 @@ def distribution_figure(
         x.tooltip("low", "from"),
         x.tooltip("high", "to"),
     ]
-    # A name is to the lower right or to the upper left of its dot. The curve rises, so the name
-    # stays clear of it and within the panel.
+    # The name of a quartile is to the lower right or to the upper left of its dot. The curve rises,
+    # so the name does not cover the curve. Names near the right end are on the left, so that they
+    # stay within the panel.
     right = f"datum.x < {x.low + _ROOM * (x.high - x.low)}"
     beside: dict[str, Any] = {
         "fontSize": TEXT_SIZE,
@@ -205,9 +206,10 @@ def quantiles_figure(
 def _keep_apart(dots: list[dict[str, Any]], scale: float) -> None:
     """Put the text of a dot under the dot if there is no room above it.
 
-    `scale` is the number of pixels of one unit of the axis.
+    `scale` is the number of pixels for one unit of the axis.
     """
-    ends: dict[tuple[str, bool], float] = {}  # where the last text of each row ends
+    # For each row, where the last text above the dots and the last text under them end.
+    ends: dict[tuple[str, bool], float] = {}
     for dot in sorted(dots, key=lambda dot: float(dot["x"])):
         half = _LETTER * (len(dot["says"]) + 1) / 2
         begin = dot["x"] * scale - half
@@ -234,7 +236,7 @@ def _places(estimate: DistributionEstimate, values: Any) -> Any:
 def _dot(
     estimate: DistributionEstimate, share: float, value: Any, interval: Interval
 ) -> dict[str, Any]:
-    """The data of one quantile that a figure shows."""
+    """The data that a figure shows about one quantile."""
     x, low, high = (float(_places(estimate, one)) for one in (value, interval.low, interval.high))
     says = estimate.quantile_text(value, interval)
     name = quantile_name(share)

@@ -179,8 +179,8 @@ def density_figure(
         shown = legend([field], WIDTH, symbolSize=150, **symbol)
         return channel(field, type="nominal", scale=scale, legend=shown)
 
-    # Each number is drawn from one edge to the next, so the last number is repeated at the last
-    # edge.
+    # Each density is drawn as a step from one edge of the grid to the next. So the last density is
+    # repeated at the last edge.
     edges = rows([*columns, {**columns[-1], "left": grid[-1] + half}])
 
     x = Axis(axis_name(estimate), grid[0] - half, grid[-1] + half, log=False)
@@ -224,8 +224,8 @@ def density_figure(
 def histogram_figure(
     estimate: Estimate, confidence: float, *, sampling: bool = False, simultaneous: bool = False
 ) -> Figure:
-    """A figure of buckets as bars with intervals. If there are more than `MOST_BARS` buckets, only
-    the largest are shown, unless they are bins of numbers.
+    """A figure of buckets as bars with intervals. Bins of numbers are all shown. If there are more
+    than `MOST_BARS` other buckets, only the largest ones are shown.
 
     If buckets are bins of numbers, a bar is as wide as its bin, and its area shows the number of
     people in the bin.

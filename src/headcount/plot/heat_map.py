@@ -128,8 +128,8 @@ def _cells(
 
 
 def _dark_from(color: str) -> float:
-    """The share of the largest count from which white text has more contrast with its cell than
-    dark text. `color` is the color of the cell with the largest count.
+    """The share of the largest count from which a cell is dark: from there on, white text has more
+    contrast with the cell than dark text. `color` is the color of the cell with the largest count.
     """
     shares = np.linspace(0, 1, 101)
     whole = np.array([int(color[at : at + 2], 16) for at in (1, 3, 5)]) / 255
@@ -150,5 +150,5 @@ def _luminance(colors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _total(labels: Sequence[int | str]) -> str:
-    """A label for totals that differs from all other labels."""
+    """The label of totals. It is "all", or "all together" if a row or column is called "all"."""
     return "all" if "all" not in labels else "all together"

@@ -112,7 +112,8 @@ def paragraphs(*texts: str) -> str:
 def bars(rows: list[tuple[str, float, float, float, str]], *, points: bool = False) -> str:
     """Bars with their intervals, one below the other. If `points` is true, points are drawn instead
     of bars. Each row has a label, an estimate, the two ends of its interval, and a text. The
-    estimate and the ends are shares of the width. An estimate below 0 is not drawn.
+    estimate and the ends are shares of the width. A negative estimate stands for a missing one, and
+    is not drawn.
     """
     lines = []
     for label, value, low, high, text in rows:
@@ -147,7 +148,9 @@ def bars(rows: list[tuple[str, float, float, float, str]], *, points: bool = Fal
 
 
 def place(number: float, low: float, high: float) -> float:
-    """The place of a number on a line from `low` to `high`, as a share of the line."""
+    """The place of a number on a line from `low` to `high`, as a share of the line. A number beyond
+    an end of the line is placed at this end.
+    """
     return min(max((number - low) / (high - low), 0.0), 1.0) if high > low else 0.0
 
 

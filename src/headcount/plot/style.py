@@ -146,7 +146,7 @@ class Axis:
         return smallest < 0.999e-3 or largest > 2e7
 
     def channel(self, name: str, field: str) -> Any:
-        """The x or y channel of a mark."""
+        """Altair's x or y channel, which places marks on this axis by the values of a field."""
         alt = load_altair()
         if self.dates:
             scale = alt.Scale(type="utc", domain=[self.low, self.high], nice=False)

@@ -117,7 +117,9 @@ def _cards(plan: SurveyPlan) -> str:
 
 
 def margins(plan: SurveyPlan) -> str:
-    """A list of the questions and two-way tables, with both margins of error of each."""
+    """A list of the questions and two-way tables. Each has two margins of error: from privacy
+    alone, and with sampling.
+    """
     heads = ("question", "answers", "privacy alone", "with sampling")
     rows = [
         _row(
@@ -268,7 +270,9 @@ def _answered(one: Answered) -> str:
 
 
 def _range(question: Question, readings: list[Reading]) -> tuple[float, float]:
-    """The range of the possible answers to a question, or of the intervals if it is unknown."""
+    """The range of the possible answers to a question. If the question has no bounds, the range of
+    the intervals of all readings.
+    """
     low, high = (getattr(question, name, math.nan) for name in ("low", "high"))
     if math.isnan(low) or math.isnan(high):
         return min(one.low for one in readings), max(one.high for one in readings)
@@ -298,8 +302,9 @@ def _crossed(one: Crossed) -> str:
 
 
 def _parquet(results: SurveyResults) -> bytes:
-    """A Parquet table with a row for each reading, and two rows for each cell of a two-way table:
-    the number of people, and the share of the row. The guarantee is in the metadata.
+    """A Parquet table with a row for each reading, which is a share or another number. Each cell of
+    a two-way table has two rows: the number of people in the cell, and their share of the cell's
+    row. The guarantee is in the metadata.
     """
     found = {one.question.id: [each.to_dict() for each in one.readings] for one in results.answers}
     found |= {f"{one.rows.id}{BETWEEN}{one.columns.id}": one.cells() for one in results.tables}

@@ -1,1 +1,1 @@
-"""The protocols, one file each, and the parts that they share."""
+"""The protocols, mostly one to a file, and the modules that they share."""

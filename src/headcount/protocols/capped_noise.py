@@ -13,8 +13,9 @@ Randomizer  A table of at most K² entries lists all combinations of a jump and 
 Analyzer    The estimate is (number of +1) − (number of −1) − (mean of the noise). In a histogram,
             the excess of the total over the number n of people, divided by d, is then subtracted
             from each estimate (see `known_total`).
-Privacy     The δ of a count is exact. The δ of a histogram is an upper bound, because the adversary
-            is assumed to know how many people have noise in each bucket.
+Privacy     The δ of a count is exact, except in crowds that are too large for the exact law, where
+            it is an upper bound. The δ of a histogram is always an upper bound, because the
+            adversary is assumed to know how many people have noise in each bucket.
 Error       The error is the sum of all people's independent jumps, minus its mean.
 """
 
@@ -53,8 +54,9 @@ MOST_CAPPED_SLOTS = 32
 _LEAST_EPSILON = (0.1, 0.4)
 _USUAL_RATIO = 1.05  # the default ratio of the error to that of central noise
 _TINY = 50  # the largest number of honest people in a crowd that counts as tiny
-# If ε times the number of honest people is below this, an error names no nearest setting. The
-# search for one would take minutes, since nearly everybody has noise.
+# If ε times the number of honest people is below this, the exception for too few slots names no
+# setting that works. The search for such a setting would take minutes, since nearly everybody has
+# noise.
 _LEAST_PRODUCT = 50
 _FEWER = 3  # if the search fails, this many smaller numbers of slots are tried
 # For each ratio of the error to that of central noise, about the longest jump that is needed, times
@@ -246,7 +248,9 @@ def _curve(shares: CappedShares, budget: Budget) -> PrivacyCurve:
 
 
 def wish_of(honest: int, cells: int, slots: int, budget: Budget) -> Wish:
-    """The target of the search, with a δ that is a little below the allowed δ."""
+    """The target of the search. Its δ is a little below the allowed δ, because the search computes
+    δ only approximately.
+    """
     crowds = HonestPeople.of(honest, cells, slots, budget.epsilon / min(cells, 2), budget.delta)
     allowed = budget.delta * (1 - RESERVED)
     return Wish(crowds, slots, budget.epsilon, allowed * (1 - _QUICK[crowds.moved]))
@@ -254,9 +258,9 @@ def wish_of(honest: int, cells: int, slots: int, budget: Budget) -> Wish:
 
 @lru_cache(maxsize=64)
 def calibrated(honest: int, cells: int, slots: int, budget: Budget) -> CappedShares | None:
-    """The noise with the smallest error, among all noise that is found within the budget's δ.
+    """The noise with the smallest error, among the noise that is tried and is within the budget.
 
-    The result is None if no such noise is found.
+    The result is None if no noise that is tried is within the budget.
     """
     wish, allowed = wish_of(honest, cells, slots, budget), budget.delta * (1 - RESERVED)
     crowds = wish.crowds
@@ -297,7 +301,7 @@ class SlotSearch:
 
     @property
     def _touched(self) -> int:
-        """The number of cells that a person changes."""
+        """The number of cells whose counts change if one value is replaced."""
         return min(self.cells, 2)
 
     def within(self, slots: int) -> CappedShares:
@@ -320,7 +324,7 @@ class SlotSearch:
         return min(found, key=self.error_ratio)
 
     def _as_hoped(self, shares: CappedShares | None, slots: int) -> bool:
-        """Whether the calibrated error is nearly as small as the error that the search found."""
+        """Whether the exact calibration found nearly as small an error as the search before it."""
         wish = self._wish(slots)
         noise = best_noise(wish)
         if shares is None or noise is None:
@@ -376,7 +380,8 @@ class SlotSearch:
     def _check_epsilon(self) -> None:
         least = _LEAST_EPSILON[self._touched - 1]
         if self.budget.epsilon < least:
-            # The error names no nearest setting, since this crowd may be too small for `least`.
+            # The exception names no nearest setting, since this crowd may be too small even with
+            # ε = `least`.
             raise Infeasible(
                 f"{self.name} with slots needs epsilon of at least {least}, "
                 f"got {short(self.budget.epsilon)}"

@@ -51,14 +51,14 @@ from headcount.randomness.shares import negative_binomial_share
 from headcount.randomness.table import FINE, ThresholdTable
 from headcount.randomness.totals import negative_binomial
 
-_LEAST_R = 1e-3  # the search stops below this r, since some budgets need hardly any flood
+_LEAST_R = 1e-3  # below this r, the search stops, since the flood is then negligibly small
 
 
 @dataclass(frozen=True)
 class CorrelatedNoise:
     """The noise of one cell, divided into shares for `honest` people.
 
-    The floats b, a, r and p represent their exact binary values.
+    Computations take the floats b, a, r and p as exact binary fractions.
     """
 
     honest: int
@@ -140,7 +140,8 @@ class CorrelatedNoise:
         If `changed` is 1, the person joins or leaves a cell. Otherwise, the cells form pairs, and
         the person moves from one cell of each pair to the other.
         """
-        # All other cells have the same law for both neighbors, even after tables are rounded.
+        # All other cells have the same law for both neighboring datasets, even after tables are
+        # rounded. So only the rounding in the changed cells counts.
         return NearCurve(self._ideal_curve(changed), changed * self.honest * self.variation)
 
     def _ideal_curve(self, changed: int) -> PrivacyCurve:

@@ -48,7 +48,8 @@ class NoiseFamily(Generic[Noise]):
     # Whether only the noise that lowers the answer is calibrated to ε1. The noise that raises the
     # answer is then the same as the curator's.
     one_sided: bool = False
-    usual_ratio: float = 1.05  # the default ratio of the error to the smallest possible error
+    # The default ratio of the error to that of central noise, if everyone is honest.
+    usual_ratio: float = 1.05
     # The least part of ε that must be left for the flood. With less, the laws of the flood have too
     # many values to compute.
     least_spare: float = 2e-3
@@ -204,7 +205,9 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
         return epsilon1
 
     def _within(self, family: NoiseFamily[Noise], allowed: float) -> Noise:
-        """The noise with the largest ε1, and so the smallest error, for this number of messages."""
+        """The noise with about the largest ε1, and so the smallest error, within `allowed` messages
+        per person.
+        """
         most = family.most_epsilon1
         # As ε1 grows, the number of messages first falls, because there is less noise in the
         # answer. Then it rises, because the flood grows.
@@ -219,7 +222,8 @@ class CorrelatedProtocol(Protocol, Generic[Noise]):
                     f"{self.crowd.honest} honest people, got max_messages={short(allowed)}",
                     nearest={"max_messages": math.ceil(least * 1000 + 1) / 1000},
                 )
-        # The size of the flood is about inversely proportional to `most` − ε1.
+        # Here ε1 is (1 − gap)·most. The size of the flood is about inversely proportional to the
+        # gap, so each step corrects the gap by the ratio of the needed and the allowed messages.
         best = gap = 1 - share
         for _ in range(_STEPS):
             ratio = (family.cost((1 - gap) * most) - 1) / (allowed - 1)

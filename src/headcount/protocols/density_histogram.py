@@ -7,9 +7,9 @@ Notation    n people hold numbers in [low, high]. There are K bins of equal widt
 Randomizer  The randomizer of the histogram protocol, applied to the bin of a person's number. The
             number `high` belongs to the last bin.
 Analyzer    At a point t, take the r nearest bins. Take the polynomial of degree r − 1 whose average
-            over each of these bins is the estimated density of the bin. f̂(t) is the value of this
-            polynomial at t: f̂(t) = K/(n(high−low))·Σ_b A(t,b)ĉ(b). The weights A(t,b) do not
-            depend on the data. If r = 1, f̂ is constant on each bin.
+            over each of these bins is the estimated density of the bin. The estimated density at t
+            is the value of this polynomial: f̂(t) = K/(n(high−low))·Σ_b A(t,b)ĉ(b). The weights
+            A(t,b) do not depend on the data. If r = 1, f̂ is constant on each bin.
 Privacy     The privacy of the histogram protocol.
 Error       f̂ is an unbiased estimate of the density that the same polynomials give for the exact
             counts. Suppose that people are drawn from a population, and that the range is scaled to
@@ -162,13 +162,13 @@ class Reconstruction:
 
     @property
     def numbers(self) -> int:
-        """The number of distinct rows of weights."""
+        """The number of different values that the density can have on the grid."""
         points, order = self.weights.shape
         return len(np.unique(self.first)) if order == 1 else points
 
 
 def spread(law: ErrorLaw, weights: Any) -> NDArray[np.float64]:
-    """The standard errors of weighted sums of all counts. Each row of `weights` is one sum."""
+    """The standard errors of weighted sums of all counts. Each row of `weights` gives a sum."""
     if isinstance(law, KnownVariances):
         return law.combined(weights)
     squares = np.broadcast_to(law.standard_error, weights.shape[1]) ** 2
@@ -180,9 +180,9 @@ def spread(law: ErrorLaw, weights: Any) -> NDArray[np.float64]:
 class BinnedError:
     """The error that privacy noise causes in a density that was reconstructed from bins.
 
-    A margin is a multiple of the standard error. The multiple at a point is the largest one that
-    any of the r bins for this point needs, and at least the multiple of the normal law. This choice
-    is safe, because sums over bins have lighter tails than single bins.
+    A margin is a multiple of the standard error. The multiple at a point is the largest multiple
+    that any of the r bins for this point needs, and at least the multiple of the normal law. This
+    choice is safe, because sums over bins have lighter tails than single bins.
     """
 
     bins: ErrorLaw  # the error of the counts in the bins
@@ -326,10 +326,10 @@ class BinnedDensity(Estimator):
         return math.sqrt(self.squared_error(users, periods=2) / float(self.task.span))
 
     def extremes(self, users: int, confidence: float) -> Iterator[Answer]:
-        """Counts with everybody, or almost everybody, in one bin.
+        """Counts with everybody in one bin, or with some of the people in the next bin.
 
-        The bins are those from which the first, the middle and the last point of the grid are
-        reconstructed.
+        The bins that are tried are those from which the first, the middle and the last point of the
+        grid are reconstructed.
         """
         deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
         error = self.histogram.standard_error(users, None)

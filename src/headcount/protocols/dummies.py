@@ -1,12 +1,12 @@
 """Dummies: noise messages that a shuffler adds to people's messages.
 
-Notation    n people each send one of d messages. The shuffler adds Z_b dummies of message b. T is
-            the largest possible value of Z_b, and T/2 is the mean of Z_b. A view states how many
-            copies of each of the d messages there are, including dummies.
+Notation    n people each send one of d different messages. The shuffler adds Z_b dummies, which are
+            copies of message b. T is the largest possible value of Z_b, and T/2 is the mean of Z_b.
+            A view states how many copies of each of the d messages there are, including dummies.
 Shuffler    Draw the numbers Z_b and add the dummies. For pure privacy, there is an exception with
-            probability η: throw away the messages of all people, and send only dummies. The
-            exception does not change the total number of messages. Every possible division of this
-            number among the d messages is then equally likely.
+            probability η: throw away the messages of all people, and send only dummies. The total
+            number of messages stays the same. In the exception, all ways to divide this number
+            among the d messages are equally likely.
 Privacy     If η = 0, some outcomes at the ends of the range of the noise are impossible after one
             value is replaced. δ is the probability of these outcomes. Let p be the largest
             probability of one of them, and C the number of all possible views. If η > 0, every view
@@ -44,7 +44,7 @@ from headcount.randomness.draws import uniform_below
 from headcount.randomness.table import ThresholdTable
 
 Copies = tuple[int, ...]
-_ROUNDED = 2.0**-10  # if the rounding error of a weight is larger, no bound is computed
+_ROUNDED = 2.0**-10  # if a weight has a larger rounding error, the bound on p is 1
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class Dummies(ABC):
     @property
     @abstractmethod
     def likeliest_end(self) -> Fraction:
-        """An upper bound on p, which is the largest probability of an outcome of the noise that is
-        impossible for a neighbor.
+        """An upper bound on p, which is the largest probability of an outcome that is impossible
+        after one value is replaced.
         """
 
     # Pure privacy -------------------------------------------------------------------------------
@@ -175,8 +175,8 @@ class CountDummies(Dummies):
 class BucketDummies(Dummies):
     """The dummies of a histogram.
 
-    The numbers of dummies in the buckets are independent. If the total is fixed, they are instead
-    independent numbers conditioned on the total d·T/2.
+    The numbers of dummies in the buckets are independent. If their total is fixed, they have the
+    law of independent numbers, given that these add up to d·T/2.
     """
 
     noise: BucketNoise

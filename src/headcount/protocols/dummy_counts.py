@@ -48,7 +48,7 @@ from headcount.protocols.responses import responded
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
-_LISTED = 128  # in larger crowds, the law of responses is computed only for this many counts
+_LISTED = 128  # in larger crowds, the law of responses is computed only for about this many counts
 
 
 @lru_cache(maxsize=64)
@@ -163,7 +163,7 @@ class DummyError:
         return total * (total + buckets) * (buckets - 1) / (buckets**2 * (buckets + 1))
 
     def combined(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The standard errors of weighted sums of all counts. Each row of `weights` is one sum.
+        """The standard errors of weighted sums of all counts. Each row of `weights` gives a sum.
 
         If the total number of dummies is fixed, the noise of two buckets has covariance −V/(d−1).
         """
@@ -186,7 +186,8 @@ class DummyError:
     def margins(self, confidence: float) -> tuple[Answer, Answer]:
         """The margins at a confidence level.
 
-        With probability 1 − η, no messages are thrown away, and the law of the noise is known. If
+        With probability η, people's messages are thrown away, and the margins may fail. Otherwise,
+        the law of the noise is known, and the margins hold with probability confidence/(1 − η). If
         people use randomized response, the law depends on the true count.
         """
         kept = 1 - self._dropped

@@ -64,13 +64,14 @@ class Grid:
         return (Fraction(value) - Fraction(self.task.low)) / self.unit
 
     def round(self, values: NDArray[Any], source: Source) -> NDArray[np.integer]:
-        """The level of each value. The result may share memory with `values`."""
+        """The level to which each value is rounded. The result may share memory with `values`."""
         low = self.task.low
         if self.exact:
             factor = self.levels // int(self.task.span)
             same = low == 0 and factor == 1
             return values if same else (values.astype(np.int64) - int(low)) * factor
-        # The difference, the product and the factor each have one rounding error.
+        # The difference, the product and the factor each have one rounding error. So a computed
+        # place is off by less than `error`.
         scale, error = float(1 / self.unit), self.levels * 2.0**-51
         out = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), _CHUNK):  # a chunk stays in the cache
@@ -89,7 +90,7 @@ class Grid:
         return [(level, chance) for level, chance in both if chance]
 
     def rounded(self, held: Holding, source: Source) -> Holding:
-        """The number of people at each level, drawn for everybody at once."""
+        """The number of people at each level after random rounding, drawn for everybody at once."""
         levels: dict[int, int] = {}
         for value, people in zip(held.values.tolist(), held.counts.tolist(), strict=True):
             (below, *_), *above = self.chances(value)
@@ -168,7 +169,8 @@ class RoundedError:
         reach = 9 * math.sqrt(self.people)
         step = math.ceil(2 * reach / _TERMS)
         # If the noise is in (z − step, z], the error exceeds the margin only if the rounding error
-        # exceeds margin − z. The sum is over all z above margin − reach.
+        # exceeds margin − z. The sum is over all z above margin − reach. The last term bounds the
+        # probability that the rounding error exceeds `reach`.
         ends = math.floor(margin - reach) + step * np.arange(math.ceil(2 * reach / step) + 1)
         tails = self.noise.tail(ends.astype(np.float64))
         masses = np.maximum(tails[:-1] - tails[1:], 0.0)

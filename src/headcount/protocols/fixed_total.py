@@ -28,7 +28,7 @@ class FixedTotalError(ABC):
     def margins(self, confidence: float) -> tuple[float, float]: ...
 
     def combined(self, weights: Any) -> NDArray[np.float64]:
-        """The standard errors of weighted sums of all buckets. Each row of `weights` is one sum.
+        """The standard errors of weighted sums of all buckets. Each row of `weights` gives a sum.
 
         The variance is V·d/(d−1)·(Σw² − (Σw)²/d).
         """

@@ -8,10 +8,10 @@ Notation    x ∈ {0, …, d−1} is a person's bucket, and n is the number of p
 Randomizer  Each oracle has its own randomizer. The probability of a report depends on its owner's
             bucket only through whether the report supports this bucket.
 Analyzer    The estimate of c is ĉ = (N − nq)/(p − q). A tally holds the numbers N of all buckets.
-Privacy     A report supports both, one or neither of two buckets x and x'. Its probabilities for an
-            owner in x and for an owner in x' differ only if it supports exactly one of the two
-            buckets. So each report is ε'-private with ε' = ln((p−s)/(q−s)), where p, q and s are
-            exact rational numbers.
+Privacy     A report supports both, one or neither of two buckets x and x'. If its owner moves from
+            x to x', the probability of the report changes only if the report supports exactly one
+            of the two buckets. So each report is ε'-private with ε' = ln((p−s)/(q−s)), where p, q
+            and s are exact rational numbers.
 Error       Unbiased. The estimate for a bucket of c people has the variance
             (cp(1−p) + (n−c)q(1−q))/(p−q)². The covariance of N and N' for two buckets of c and c'
             people is (n−c−c')(r−q²) + (c+c')(s−pq).
@@ -46,8 +46,8 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.responses import ratio_epsilon, response_curve
 from headcount.randomness.totals import binomial, groups, multinomial
 
-# A simulation draws the number of reports for every set of supported buckets if it needs at most
-# this many draws.
+# A simulation draws how many reports support each possible set of buckets, unless this needs more
+# draws than this number.
 MOST_DRAWS = 512
 
 
@@ -116,7 +116,7 @@ class SupportError:
         return self._spread(self._likely)
 
     def combined(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The standard errors of weighted sums of all counts. Each row of `weights` is one sum."""
+        """The standard errors of weighted sums of all counts. Each row of `weights` gives a sum."""
         p, q = self.support.own, self.support.other
         apart = float(self.support.two_others - q * q)
         near = float(self.support.own_and_other - p * q) - apart
@@ -154,8 +154,8 @@ class SupportError:
 class SupportSets:
     """All sets of buckets that a report can support, and how many possible reports support each.
 
-    The sets are rows of bits. All reports that support a person's own bucket are equally likely,
-    and so are all other reports.
+    The sets are rows of bits. All reports that support a person's own bucket have one probability,
+    and all reports that do not support it have another.
     """
 
     rows: NDArray[np.bool_]
@@ -205,11 +205,11 @@ class SupportEstimator(Estimator):
     def simulate(self, held: Holding, source: Source) -> NDArray[np.int64]:
         """The simulated number of reports that support each bucket.
 
-        If there are few sets, the number of reports for every set is drawn, which is exact.
-        Otherwise the number for each bucket is drawn from its exact law, but independently of the
-        other buckets. Independence is exact for oracles that flip each bit separately. For oracles
-        that hash, independence is an approximation: the numbers of two buckets are nearly
-        uncorrelated, but those of three buckets need not be independent.
+        If `supports` lists all sets of buckets, the number of reports for every set is drawn, which
+        is exact. Otherwise the number for each bucket is drawn from its exact law, but
+        independently of the other buckets. Independence is exact for oracles that flip each bit
+        separately. For oracles that hash, independence is an approximation: the numbers of two
+        buckets are nearly uncorrelated, but those of three buckets need not be independent.
         """
         if self.supports is not None:
             return self.supports.simulate(held, self.support.own, source)
@@ -229,7 +229,8 @@ class SupportEstimator(Estimator):
         return 0, self.task.domain
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # A report adds 1/(p − q) to the buckets that it supports, and −q/(p − q) to all buckets.
+        # A report adds 1/(p − q) to the estimates of the buckets that it supports. One more person
+        # adds −q/(p − q) to the estimates of all buckets.
         slope, places = self.support.slope, self.supported
         return Shifts(
             most=float(1 / slope),

@@ -42,13 +42,14 @@ class GeometricError:
         return math.sqrt(self.times / 2) / math.sinh(self.rate / 2)
 
     def tail(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(error > z) for integers z. P(error < −z) is the same."""
+        """P(error > z) = P(error < −z) for integers z. If t ≠ 1, it is an upper bound for z ≥ 0."""
         if self.times == 1:
             inside = np.exp(-self.rate * (np.abs(values + 0.5) + 0.5)) / (1 + math.exp(-self.rate))
             return np.where(values >= 0, inside, 1 - inside)
         step = math.ceil(_FINEST / self.rate)
         beyond = _tails(self.times, self.rate * step)
-        # If a step is longer than 1, one more step covers the integers between the steps.
+        # If a step is longer than 1, the table has no entry for the integers between two steps. The
+        # entry of the step before is an upper bound for them.
         at = np.floor(np.abs(values + 0.5) / step).astype(np.int64)
         known = beyond[np.clip(at - (step > 1), 0, len(beyond) - 1)]
         known = np.where(at < (step > 1), 0.5, known)  # by symmetry, an upper bound for z ≥ 0
@@ -79,7 +80,7 @@ class GeometricError:
 
     @property
     def grain(self) -> int:
-        """The step in which `law` is stated. It keeps the law short enough."""
+        """The step of `law`. It is above 1 if the law would otherwise be too long."""
         step = math.ceil(_FINEST / self.rate)
         return step * math.ceil(self.standard_error / step / _WIDEST)
 
@@ -87,7 +88,8 @@ class GeometricError:
     def law(self) -> Law:
         """The law of the error in steps of `grain`.
 
-        A geometric variable that is divided by a step and rounded down is geometric again.
+        A geometric variable that is divided by a step and rounded down is geometric again. So the
+        law in steps has the same form, with a larger rate.
         """
         return _law(self)
 
@@ -179,7 +181,7 @@ def _quantile(error: GeometricError, half: float) -> int:
 
 @lru_cache(maxsize=64)
 def _tails(times: Fraction, rate: float) -> NDArray[np.float64]:
-    """P(difference > z) for z = 0, 1, …"""
+    """Upper bounds on P(difference > z) for z = 0, 1, …"""
     law = laws.negative_binomial(times, Fraction(math.exp(-rate)))
     size = 1 << (2 * len(law.mass)).bit_length()
     mass = np.fft.irfft(np.abs(np.fft.rfft(law.mass, size)) ** 2, size)[: size // 2]

@@ -1,8 +1,8 @@
 """Histograms with independent noise, corrected so that the counts add up to the number of people.
 
-Notation    There are n people and d buckets. c_b people are in bucket b, and y_b = c_b + Z_b is
-            their noisy count. The noises Z_b of all buckets are independent. They have one law with
-            mean 0 and variance σ².
+Notation    There are n people and d buckets. c_b people are in bucket b, and y_b = c_b + Z_b is the
+            noisy count of the bucket. The noises Z_b of all buckets are independent. They have one
+            law with mean 0 and variance σ².
 Analyzer    The true counts add up to n. So (Σy − n)/d is subtracted from each y_b, and the results
             add up to n, too.
 Error       Unbiased. The error of bucket b is Z_b − ΣZ/d, with the variance σ²·(1 − 1/d). Its exact
@@ -32,7 +32,7 @@ from headcount.protocols.fixed_total import FixedTotalError
 # The most and the fewest steps per standard deviation in a tabulated law.
 _FINEST, _COARSEST = 256, 32
 _WINDOW = 64  # about the length of a tabulated law, in standard deviations
-_SHARE = 0.02  # in a bound, the share of the allowed error probability that ΣZ/d gets
+_SHARE = 0.02  # if margins are bounded, the margin of ΣZ/d gets this share of the error probability
 
 
 def with_known_total(counts: NDArray[Any], users: int) -> NDArray[np.float64]:
@@ -52,7 +52,7 @@ def known_total_shifts(buckets: int, most: float = 1.0, least: float = 0.0) -> S
 
 
 class IndependentNoise(Protocol):
-    """The noise of one bucket: Z, or a number that differs from Z by a constant."""
+    """The noise of one bucket: Z_b, or a number that differs from Z_b by a constant."""
 
     def __hash__(self) -> int: ...
 
@@ -65,7 +65,7 @@ class IndependentNoise(Protocol):
 
     @property
     def grain(self) -> int:
-        """The step of `law`. If it is above 1, `law` is off by less than one step, up or down."""
+        """The step of `law`. If it is above 1, values of `law` are off by less than one step."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ class BoundedError:
 
     def margins(self, confidence: float) -> tuple[float, float]:
         if self.standard_error >= _MANY * self.width:
-            # Sums lie on a lattice. Adding half a lattice step keeps the coverage high enough.
+            # Sums lie on a lattice whose step is at most `width`. Adding half of `width` keeps the
+            # coverage high enough.
             deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
             margin = deviations * self.standard_error + self.width / 2
         else:
@@ -104,13 +105,13 @@ class ResponseEstimator(LevelEstimator):
 class CountedLevels(ResponseEstimator):
     """Multiplies the count of each level by the level, and adds up the products.
 
-    The counts come from another estimator, `counts`. It estimates either a single count or a
-    histogram of all levels.
+    The counts come from another estimator, `counts`. This estimator estimates either a single count
+    or a histogram of all levels.
     """
 
     counts: Estimator
-    variances: NDArray[np.float64]
-    largest_step: float
+    variances: NDArray[np.float64]  # V(0), …, V(L)
+    largest_step: float  # `width`
 
     @property
     def level_variances(self) -> NDArray[np.float64]:
@@ -132,7 +133,8 @@ class CountedLevels(ResponseEstimator):
         return self.counts.simulates_exactly
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # The amount that a message adds grows with its level, so the two ends are enough.
+        # The amount that a message adds grows with its level, so it is enough to look at the
+        # smallest and the largest message.
         return linear_shifts(self, users, end_messages(alphabet))
 
     def level_sum(self, tally: Tally, source: Source | None) -> Fraction:

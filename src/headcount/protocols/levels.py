@@ -79,7 +79,8 @@ class Rounding(Randomizer):
         return self.levels.overflow(slots)
 
     def send_fitting(self, encoded: NDArray[Any], source: Source, slots: int) -> Messages:
-        # The level decides how many messages are not noise, so it is drawn first.
+        # The level decides how many messages are not noise, and so how much noise fits. Therefore
+        # the level is drawn first.
         return self.levels.send_fitting(self.grid.round(encoded, source), source, slots)
 
 
@@ -169,8 +170,8 @@ def enough_levels(task: Bounded, users: int, epsilon: float, share: float) -> in
     """The number of levels for which rounding adds at most `share` times the variance of central
     noise. If this number is too large, the result is the largest allowed number.
 
-    For L levels, the variance of central noise is 2L²/ε², in squared levels. Whole numbers are
-    themselves the levels, unless there are too many of them.
+    For L levels, the variance of central noise is 2L²/ε², in squared levels. If the task is about
+    whole numbers, the levels are these numbers, unless there are too many of them.
     """
     most = min(MOST_LEVELS, MOST_SUM // users)
     if task.whole and task.span <= most:

@@ -48,7 +48,7 @@ def guard_triple(log_size: int) -> tuple[Fraction, Fraction]:
 
 
 def walsh(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The Walsh transform Σ_a numbers[a]·(−1)^⟨a, x⟩ for every x, which overwrites `numbers`."""
+    """Overwrite `numbers` with its Walsh transform, which is Σ_a numbers[a]·(−1)^⟨a, x⟩ at x."""
     half = 1
     while half < len(numbers):
         pairs = numbers.reshape(-1, 2, half)

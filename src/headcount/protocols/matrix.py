@@ -128,7 +128,10 @@ class MatrixRandomizer(Randomizer):
 
     @cached_property
     def curve(self) -> PairCurve:
-        """The privacy curve over all pairs of rows, in both directions. Equal pairs count once."""
+        """The privacy curve over all pairs of rows, in both directions.
+
+        Pairs that differ only in the order of their columns have the same curve, so one is kept.
+        """
         kinds = {tuple(sorted(zip(*pair, strict=True))) for pair in permutations(self.weights, 2)}
         pairs = [np.array(kind, dtype=object).T / WHOLE for kind in kinds]
         laws = [[Law(0, row.astype(np.float64), ROUNDING) for row in pair] for pair in pairs]
@@ -226,10 +229,10 @@ class MatrixError:
     def _end(self, seen: Reals, end: float, wrong: float) -> Reals:
         """The first count between the estimate and `end` that is too unlikely.
 
-        A count is too unlikely if an estimate at least as far from it as the observed estimate has
-        a probability of at most `wrong`. If no count is too unlikely, the result is `end` itself.
-        These probabilities fall with the distance, because the variance grows no faster than the
-        distance.
+        A count is too unlikely if, with this true count, the observed estimate or one beyond it has
+        a probability of at most `wrong`. `_tail` bounds this probability. If no count is too
+        unlikely, the result is `end` itself. The bound falls with the distance between the count
+        and the estimate, because the variance grows no faster than the distance.
         """
         near, far = seen, np.full(len(seen), end)
         possible = self._tail(seen, far) > wrong
@@ -281,7 +284,7 @@ class MatrixEstimator(Estimator):
 
     @property
     def _estimated(self) -> slice:
-        """The values whose counts are estimated. For a count, it is only the value 1."""
+        """The values whose counts are estimated. The task `Count` needs only the value 1."""
         return slice(1, None) if self.task.buckets is None else slice(None)
 
     @cached_property

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _PEOPLE = 1 << 14  # the number of people whose bits are written at a time
-_BLOCKS = 64  # rows are added up in at least this many blocks
+# The sums of columns are computed from blocks of rows (see `column_sums`).
+_BLOCKS = 64  # rows are divided into at least this many blocks, if there are enough rows
 _BYTES = 1 << 17  # the largest size of a block; the blocks in use then stay in the cache
 _FEW = 1 << 14  # blocks of at most this many bytes are added up bit by bit
 
@@ -73,7 +74,8 @@ def column_sums(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
     The method is carry-save addition. A digit is a block of rows whose bits all have the same
     weight, a power of two. Bitwise operations replace three digits of one weight with one digit of
     that weight and one digit of twice the weight. In the end, there are at most two digits of each
-    weight. They are then cut into halves, which are added up in the same way.
+    weight. All digits are then cut into halves, which are added up in the same way, until these are
+    small.
     """
     width = rows.shape[1]
     blocks = max(_BLOCKS, -(-len(rows) * width // _BYTES))

@@ -21,8 +21,8 @@ from headcount.core.task import Task
 from headcount.protocols.outside import Outside, is_name
 
 Kind = TypeVar("Kind", bound=Protocol)
-# The classes that have each name. The tasks that a class answers are in parentheses, so that
-# classes for other tasks need not be loaded.
+# The classes that have each name, as file:class(tasks). The tasks that a class answers are listed,
+# so that classes for other tasks need not be loaded.
 _CLASSES = {
     "central.geometric": "central.geometric:Geometric(Count,Sum,Mean) "
     "central.histogram:GeometricHistogram(Histogram) central.density:GeometricDensity(Density) "

@@ -89,7 +89,7 @@ def respond(
 def responded(counts: NDArray[np.int64], lie: Fraction, source: Source) -> NDArray[np.int64]:
     """The number of random responses that name each value.
 
-    counts[v] people hold the value v. They name each other value with probability `lie`.
+    counts[v] people hold the value v. They name each wrong value with probability `lie`.
     """
     # With probability `share` a response is a uniform value. Otherwise it is the truth.
     share = len(counts) * lie

@@ -1,14 +1,15 @@
 """Margins of a mean over people, each of whom answers about one of several groups.
 
-Notation    Each of n people adds an independent term to the mean. A term is within ± width of its
-            expectation. Each device draws the group about which it answers. z is the number of
+Notation    A group is what one person answers about: a level of a tree, or one side of a table (its
+            rows or its columns). Each device draws its group. Each of n people adds an independent
+            term to the mean. A term is within ± width of its expectation. z is the number of
             standard deviations in a normal margin.
 Normal      The error is treated as nearly normal if about 50 people or more answer about each
             group. With 1,000 people or more per group, the variance is computed from the estimates.
-            With fewer people, this variance may be far too small, so the largest possible variance
-            is used instead. Rare lies make the error skewed. The third moment is at most the width
-            times the variance, so the Cornish–Fisher expansion adds at most width·(z² − 1)/(6n) to
-            the margin.
+            With fewer people, such a variance may be far too small, so the largest possible
+            variance is used instead. Rare lies make the error skewed. The third moment is at most
+            the width times the variance, so the Cornish–Fisher expansion adds at most
+            width·(z² − 1)/(6n) to the margin.
 Few         With fewer than about 50 people per group, Bernstein's inequality gives the margin s:
             the error exceeds s with probability at most exp(−ns²/(2(variance + width·s/3))). Here
             the variance is the largest possible one.
@@ -52,8 +53,8 @@ def mean_margin(
 ) -> NDArray[np.float64]:
     """The margin of each of several means over `users` people.
 
-    `variances` has an estimate of the variance of a person's term, averaged over people, for each
-    mean. `worst` has the largest possible variances.
+    For each mean, `variances` has an estimate of the variance of a person's term, averaged over
+    people. `worst` has the largest possible variances.
     """
     if nearly_normal(users, groups):
         deviations = -NormalDist().inv_cdf((1 - confidence) / 2)

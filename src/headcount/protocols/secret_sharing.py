@@ -16,14 +16,15 @@ Privacy     If m ≥ 2 + (2σ + log2 Q)/(log2 h − log2 e) and h ≥ 19, the me
             every group, because the following proof depends on the group only through Q. Suppose
             that, for each j, the j-th shares of all people are mixed only with each other. This
             reveals more than mixing all shares. The view is the list of all messages after mixing.
-            Compare it with uniform messages of the same sum. The χ² divergence is at most
+            Compare the view with uniform messages of the same sum. The χ² divergence is at most
             E[Q^{C−1}] − 1, where C is the number of orbits of m − 1 random permutations of h
             people. The reason is that two ways of mixing agree on a view if the shares add up
             correctly on each of the C orbits. E[Q^C] is the sum of 1/M^{m−2} over all multinomial
             coefficients M = h!/(h_1!⋯h_Q!). Q of these coefficients are 1, and the others
             contribute less than Q²(e/h)^{m−2} = Q·2^{−2σ}. Tests compute these sums.
-Error       The sum of all noise is geometric noise, as in central trust. The probability that the
-            noisy sum leaves the range of the analyzer is below 2^−99.
+Error       If everyone is honest, the sum of all noise is geometric noise, as in central trust.
+            Otherwise the sum is larger (see `geometric_error`). The probability that the noisy sum
+            leaves the range of the analyzer is below 2^−99.
 """
 
 import math
@@ -58,7 +59,7 @@ from headcount.randomness.totals import long_negative_binomial
 
 LEAST_SHARERS = 19  # the smallest number h of honest people for which the theorem holds
 MOST_MODULUS = 2**63
-RARE_BITS = 100  # the sum leaves the range on each side with probability below 2^−100
+RARE_BITS = 100  # on each side, the noisy sum leaves its range with probability below 2^−100
 _CHUNK = 1 << 18  # the number of bytes of shares that are made at a time
 
 
@@ -70,8 +71,8 @@ def split(
 ) -> NDArray[np.unsignedinteger]:
     """The shares of each secret. Entry (i, j) is share j of person i, a number or a vector.
 
-    Secrets are numbers modulo 2^64. Converting them to a smaller type keeps their low bits, which
-    are enough, because q divides 2^64.
+    Secrets are given modulo 2^64. Converting them to a smaller type keeps their low bits, which are
+    enough to compute modulo q, because q divides 2^64.
     """
     users, width = len(secrets), math.prod(secrets.shape[1:])
     dtype = np.min_scalar_type(modulus - 1)
@@ -111,7 +112,7 @@ def read(totals: NDArray[np.int64], modulus: int, most: int) -> NDArray[np.int64
 
 
 def modulus_for(room: int) -> int:
-    """The smallest power of two that is at least twice `room`, the number of different sums."""
+    """The smallest power of two that is at least twice `room`, the number of possible sums."""
     return 1 << (2 * room - 1).bit_length()
 
 

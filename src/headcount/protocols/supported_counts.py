@@ -34,8 +34,8 @@ from headcount.accounting.two_binomials import Reals, TwoBinomials
 Integers = NDArray[np.int64]
 _FINE = 128  # the ends are accurate to a standard deviation divided by this number
 _STEPS = 512  # the number of steps in the table of u
-_HALVINGS = 40
-_PATIENCE = 4  # one step out of this many is a bisection
+_HALVINGS = 40  # the number of bisection steps in the search for b
+_PATIENCE = 4  # in the search for an end of the interval, one step in this many is a bisection
 
 
 def supported_counts(

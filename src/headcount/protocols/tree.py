@@ -34,7 +34,7 @@ from headcount.core.errors import InvalidParameter
 # For each level, an array of coefficients of the noise, and an array with the number of nodes that
 # have each coefficient. Both arrays have a row for each query.
 Terms: TypeAlias = list[tuple[NDArray[np.float64], NDArray[np.float64]]]
-_SOME_EDGES = 4096  # the error is averaged over at most this many edges
+_SOME_EDGES = 4096  # the best fan-outs have the least error on average over at most this many edges
 
 
 @dataclass(frozen=True)
@@ -91,16 +91,17 @@ class Tree:
 
 
 class Cut(NamedTuple):
-    """One level of a tree, seen from several edges. Each edge cuts one node of the level.
+    """The coefficients b of one level of a tree, for several edges. Each edge cuts one node.
 
-    The siblings of this node have the coefficient `b_below` below the edge and `b_above` above it.
+    This node has the coefficient `b_cut`. Its siblings have the coefficient `b_below` if they are
+    below the edge, and `b_above` if they are above it.
     """
 
     level: int
     width: int  # the number of cells of a node
     start: NDArray[np.integer]  # the first cell of the node that is cut
     below: NDArray[np.integer]  # the number of siblings below the edge
-    above: NDArray[np.integer]
+    above: NDArray[np.integer]  # the number of siblings above the edge
     b_below: NDArray[np.float64]
     b_cut: NDArray[np.float64]
     b_above: NDArray[np.float64]
@@ -257,12 +258,14 @@ class TreeFit:
     def positive_sums(self, edges: NDArray[np.integer]) -> NDArray[np.float64]:
         """The largest sum of a level's positive coefficients, for each edge.
 
-        On every level, all coefficients together add up to 0.
+        On every level, all coefficients together add up to 0. So the negative coefficients of a
+        level add up to minus the sum of its positive coefficients.
         """
         largest, others = np.zeros(len(edges)), np.zeros(len(edges))
         for cut in self.cuts(edges):
             # `others` is the sum of this level's positive coefficients, except that of the node
-            # that is cut. First, it is computed for the descendants of siblings on earlier levels.
+            # that is cut. The first line computes it for nodes whose parents are not cut, and the
+            # next two lines add the siblings of the node that is cut.
             others = others * self.handed_down[cut.level] * self.tree.fanouts[cut.level]
             others = others + cut.below * np.maximum(cut.b_below, 0.0)
             others = others + cut.above * np.maximum(cut.b_above, 0.0)

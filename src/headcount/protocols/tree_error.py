@@ -36,16 +36,19 @@ _REACH = 20.0  # the law beyond this many scales is negligible
 # number divided by its standard deviation.
 _HIGHEST = 6.0
 _POINTS = 5000  # the number of points at which a law is computed
-_ROUGH = 1e-7  # if the characteristic function is larger at high frequencies, there may be atoms
+# There may be atoms if the characteristic function is larger than this at high frequencies.
+_ROUGH = 1e-7
 _RARE = 0.01  # if there are atoms, this share of α is left for the normal variable
 _NEGLIGIBLE = -45.0  # a characteristic function with a smaller logarithm is negligible
 _BATCH = 32  # the number of queries whose characteristic functions are inverted at once
 _MOST_EXACT = 4096  # with at most this many cells, the margins of every edge are computed
 _SOME_EDGES = 256  # in larger trees, the margins of about this many edges are computed
-_MOST_SIMULATED = 4_000_000  # about the largest number of nodes that are simulated for a band
-_MOST_BANDS = 4000  # the largest number of errors that are simulated for a band
+# A confidence band for all edges comes from simulated trees.
+_MOST_SIMULATED = 4_000_000  # about the largest number of nodes in all simulated trees together
+_MOST_BANDS = 4000  # the largest number of simulated trees
 
-# The logarithm of the characteristic function of an error that is added to all errors.
+# The logarithm of the characteristic function of an error that comes on top of the noise, such as
+# the sampling error.
 Added = Callable[[NDArray[np.float64]], NDArray[np.complex128]]
 
 
@@ -66,9 +69,9 @@ class NodeNoise(Protocol):
 class GeometricNoise:
     """Two-sided geometric noise: P(z) ∝ e^{−rate·|z|}.
 
-    If people add shares of this noise, more people than planned may take part. Then the total noise
-    is the sum of `times` independent numbers with this law. `times` need not be a whole number,
-    since the law is infinitely divisible.
+    If people add shares of noise, the sum of the shares of h honest people has this law. The noise
+    of all n people is then the sum of `times` = n/h independent numbers with this law. `times` need
+    not be a whole number, since the law is infinitely divisible.
     """
 
     rate: float
@@ -363,8 +366,8 @@ def _binomial(users: int, share: float) -> tuple[Added, float]:
 def _band(noise: TreeNoise, confidence: float) -> float:
     """κ such that the errors of all edges are within κ standard errors with this confidence.
 
-    κ is computed from simulated trees (see `ranked`). For each of them, the largest error of an
-    edge is recorded, in standard errors.
+    κ is computed from simulated trees (see `ranked`). For each tree, the largest error of an edge
+    is recorded, in standard errors.
     """
     tree = noise.fit.tree
     number = min(max(_MOST_SIMULATED // tree.nodes, math.ceil(2 / (1 - confidence))), _MOST_BANDS)

@@ -1,7 +1,7 @@
 """The error of a sum if a shuffler adds noise to each binary place: N = Σ 2^j·(Z_j − T_j/2).
 
-Z_j is the noise of place j. Its law is truncated geometric on 0, …, T_j. If there is only one
-place, the error is Z_0 − T_0/2.
+Z_j is the noise of place j, which is the binary digit of weight 2^j. Its law is truncated geometric
+on 0, …, T_j. If there is only one place, the error is Z_0 − T_0/2.
 """
 
 import math
@@ -36,7 +36,9 @@ class TruncatedError:
         return tails[np.clip(at, 0, len(tails) - 1)]
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        """The smallest z ≥ 0 with P(error > z) ≤ (1 − confidence)/2, on the grid of `_tails`."""
+        """The margin on each side: the smallest z ≥ 0 with P(error > z) ≤ (1 − confidence)/2, among
+        the multiples of the step of `_tails`.
+        """
         step, tails = _tails(self.places)
         beyond = tails[len(tails) // 2 :]  # P(error > 0), P(error > step), …
         half = (1 - confidence) / 2 * (1 + 1e-12)
@@ -52,9 +54,10 @@ class TruncatedError:
 
 @lru_cache(maxsize=64)
 def _tails(places: tuple[TruncatedGeometric, ...]) -> tuple[int, NDArray[np.float64]]:
-    """A step, and P(error ≥ i·step) for i = −r, …, r + 1, where r·step is the largest error.
+    """A step, and bounds on P(error ≥ i·step) for i = −r, …, r + 1. The largest error is r·step.
 
-    If the step is not 1, the error of the lower places is rounded up to a multiple of the step.
+    If the step is not 1, the error of the lower places is rounded up to a multiple of the step. So
+    the probabilities are never too small.
     """
     step, masses = 1, places[0].centered.mass
     for j, law in enumerate(places[1:], start=1):

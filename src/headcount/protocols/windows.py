@@ -31,7 +31,7 @@ from headcount.randomness.totals import binomial, uniform_sum
 # levels, an output fits into a byte.
 _LEAST_LEVELS = 2**7
 # The default number of levels makes the variance of responses at least this many times the variance
-# of rounding. But there is a maximum number of levels.
+# of rounding, unless this would take more than the allowed number of levels.
 _RESPONSE_TO_ROUNDING = 1000
 
 
@@ -54,7 +54,8 @@ def window_variances(
 def enough_windows(task: Bounded, users: int, epsilon: float) -> int:
     """A number of levels that makes the variance of rounding negligible, up to a maximum.
 
-    For whole numbers it is at most high − low, because every number is then a level.
+    For whole numbers, the result is at most high − low, because with that many levels every number
+    is a level.
     """
     most = min(MOST_RESPONSES, MOST_SUM // (2 * users))
     levels = _LEAST_LEVELS
@@ -117,7 +118,7 @@ class Windows:
 
     @cached_property
     def variances(self) -> NDArray[np.float64]:
-        """The variances V(0), …, V(L)."""
+        """The variance of a response for each level from 0 to L, in squared levels."""
         blind, seen = float(self.blind), float(1 - self.blind)
         spread = (seen * (self.size**2 - 1) + blind * (self.outputs**2 - 1)) / 12
         away = np.arange(0.0, self.levels + 1) - self.levels / 2

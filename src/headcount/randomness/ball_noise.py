@@ -1,7 +1,8 @@
 """Exact draws of the noise of `accounting.ball_noise` and `accounting.cut_ball`.
 
-People tick boxes, and each box has a count, to which noise is added. The radius of a ball is drawn
-first, and then a uniform choice in this ball.
+People tick boxes. Each box has a count, to which noise is added. A ball is the set of all noise
+vectors up to some size, which is called its radius. The radius is drawn first, and then a noise
+vector is drawn uniformly from the ball of this radius.
 """
 
 import math
@@ -46,7 +47,7 @@ def in_cut_ball(source: Source, cut: CutBall) -> NDArray[np.int64]:
 
 
 def in_ball(source: Source, ball: BallNoise, radius: int) -> NDArray[np.int64]:
-    """A uniform choice in the ball of this radius.
+    """A noise vector, uniform in the ball of this radius.
 
     In a cube, the noise of each box is drawn independently. In other balls, the numbers of boxes
     with positive and with negative noise are drawn first. Then these boxes are drawn, and then

@@ -20,8 +20,8 @@ def with_total(source: Source, weights: Sequence[int], count: int, total: int) -
     """`count` independent numbers from 0 to len(weights) − 1, given that they add up to `total`.
 
     Each number is i with a probability proportional to weights[i]. All numbers but the last are
-    drawn, and the last number is chosen so that the total is correct. The draw is accepted with a
-    probability proportional to the weight of the last number. Otherwise, the draw is repeated.
+    drawn, and the last number is chosen so that the total is correct. All numbers are accepted with
+    a probability proportional to the weight of the last number. Otherwise, they are drawn again.
     """
     table, most = ThresholdTable(weights), max(weights)
     while True:
@@ -48,7 +48,7 @@ def composition(source: Source, total: int, parts: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class SumZeroDraws:
-    """Draws two-sided geometric noise for all buckets, given that it adds up to 0."""
+    """Draws two-sided geometric noise for all buckets, given that the noise adds up to 0."""
 
     noise: SumZero
 

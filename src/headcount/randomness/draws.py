@@ -1,4 +1,4 @@
-"""Exact draws from simple laws. They use integers only, without floating point."""
+"""Exact draws from simple laws, with integers only and without floating point."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
 
 WHOLE = 1 << 64  # a probability is an integer divided by this, unless `bits` is given
-_CHUNK = 1 << 18
+_CHUNK = 1 << 18  # the number of bits that `bernoulli` draws at a time, one byte for each
 _WORDS = 1 << 14  # the number of 64-bit words that are packed at a time
 _FIRST = 10  # after this many binary digits, few words have an undecided bit
 
@@ -63,8 +63,8 @@ def _below(
 
     `first` is ⌊threshold·2^64⌋. The top byte of a number is compared first. With a chance of 1/256,
     it equals the threshold's top byte. Then the next 56 bits are drawn and compared. If these are
-    equal too, `rest` decides. It gets the number of undecided numbers, and returns whether each of
-    them is below the threshold.
+    equal too, `rest` decides. `rest` gets the number of undecided numbers, and returns for each of
+    them whether it is below the threshold.
     """
     top, more = divmod(first, 1 << 56)
     out = np.empty(count, dtype=np.uint8)
@@ -91,7 +91,7 @@ def _below(
 def successes(source: Source, count: int, weight: int, bits: int = 64) -> NDArray[np.int64]:
     """The positions of the ones among `count` bits from `bernoulli`.
 
-    This is for many bits with few ones, because only the ones take memory.
+    The function suits many bits with few ones, because only the positions of the ones take memory.
     """
     positions = []
     for start in range(0, count, _CHUNK):
@@ -118,8 +118,8 @@ def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8
     digits = [weight >> (63 - place) & 1 for place in range(64)]
     while digits and not digits[-1]:  # trailing zeros of the threshold decide nothing
         digits.pop()
-    # The first digits are compared for all words, piece by piece. The other digits are compared
-    # only for words with an undecided bit.
+    # The first digits are compared for all words, `_WORDS` words at a time. The other digits are
+    # compared only for words with an undecided bit.
     first = digits[:_FIRST]
     uniforms = np.empty((len(first), min(_WORDS, len(out))), dtype=np.uint64)
     places, undecided = [], []
@@ -145,11 +145,12 @@ def packed_bernoulli(source: Source, size: int, weight: int) -> NDArray[np.uint8
 
 
 def _compared(digit: int, drawn: NDArray[Any], equal: Any, below: NDArray[np.uint64]) -> Any:
-    """Compare one more binary digit of each number with the threshold. This updates `below` in
-    place. It returns a mask, whose ones are the numbers that are still equal to the threshold.
+    """Compare one more binary digit of each number with the threshold. `below` is updated in place.
+    The result is a mask, whose ones are the numbers that are still equal to the threshold.
 
     A drawn 1 means that the number's digit equals the threshold's digit, and a drawn 0 means that
-    it differs. So the number's digit is 0 or 1 with equal probability, like the drawn bit.
+    the two digits differ. So the number's digit is 0 or 1 with equal probability, like the drawn
+    bit.
     """
     if equal is None:  # before the first digit, all numbers are equal
         if digit:
@@ -163,7 +164,11 @@ def _compared(digit: int, drawn: NDArray[Any], equal: Any, below: NDArray[np.uin
 
 
 def _positions(mask: NDArray[np.bool_], levels: int = 2) -> NDArray[np.int64]:
-    """The positions where a mask is true. This is faster than `nonzero` if few entries are true."""
+    """The positions where a mask is true. This is faster than `nonzero` if few entries are true.
+
+    Entries are tested in groups of eight, each as one 64-bit integer. With two `levels`, the groups
+    are again tested in groups of eight. The length of the mask must be a multiple of 8^levels.
+    """
     if not levels:
         return mask.nonzero()[0]
     eights = mask.view(np.uint64)
@@ -209,8 +214,8 @@ def permutation(source: Source, count: int) -> NDArray[np.intp]:
     """An exactly uniform permutation of 0 … count − 1.
 
     Each number gets a random key, and the numbers are sorted by their keys. A key and its number
-    share 64 bits, so one plain sort moves both. Then the few numbers with equal keys are put into a
-    new random order among themselves. So the whole order is uniform.
+    are packed into one 64-bit integer, so one plain sort moves both. Then the few numbers with
+    equal keys are put into a new random order among themselves. So the whole order is uniform.
     """
     bits = max(1, (count - 1).bit_length())
     number = np.uint64((1 << bits) - 1)

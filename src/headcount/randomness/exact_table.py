@@ -12,7 +12,7 @@ from headcount.randomness.draws import uniform_below
 
 _BITS = 128  # the number of random bits in the first try, which almost always suffices
 _MORE = 64  # the number of random bits that are added in each further try
-_SPARE = 8  # weights have this many decimal digits more than the random bits
+_SPARE = 8  # weights have about this many more decimal digits than the random bits are worth
 _ROOM = 12  # additional digits for the rounding errors of a sum
 
 
@@ -20,9 +20,9 @@ class ExactTable:
     """Draws k with a probability that is exactly proportional to the k-th weight.
 
     `weights(digits)` returns all weights with a relative error below 10^−digits. A uniform number
-    falls between two cumulative sums of the weights, and so decides k. At first, only some of its
-    bits are drawn. If they do not decide k, more bits are drawn, and the weights are computed with
-    more digits. So the draw is exact, and nothing is added to δ.
+    falls between two cumulative sums of the weights, and this decides k. At first, only some bits
+    of the number are drawn. If these bits do not decide k, more bits are drawn, and the weights are
+    computed with more digits. So the draw is exact, and nothing is added to δ.
     """
 
     def __init__(self, weights: Callable[[int], list[Decimal]]) -> None:

@@ -19,14 +19,14 @@ def exponential_choice(
     """A place t, drawn with probability proportional to e^{−rate·|numbers[t] − target|}.
 
     Places are drawn uniformly until one is accepted. Let d be the distance of numbers[t] from the
-    target, minus the least such distance. The place t is accepted with probability e^{−rate·d}. One
-    coin is tossed for each binary digit of ⌊d⌋ that is 1, and one for the fractional part of d. All
-    coins must accept the place.
+    target, minus the least such distance. The place t is accepted with probability e^{−rate·d}. For
+    this, one coin is tossed for each binary digit of ⌊d⌋ that is 1, and one coin for the fractional
+    part of d. All coins must accept the place.
     """
     floor = math.floor(target)
     part = target - floor
-    # A distance is a whole number plus a fraction, which is the same for all numbers on one side of
-    # the target.
+    # A distance is a whole number plus a fraction. The fraction is the same for all numbers on one
+    # side of the target.
     sides = numbers <= floor, numbers > floor
     wholes, parts = (floor - numbers, numbers - floor - 1), (part, 1 - part)
     least = min(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headcount.core.source import Source
 from headcount.randomness.draws import WHOLE
 
-_ONE = np.float64(1).view(np.uint64)
+_ONE = np.float64(1).view(np.uint64)  # the 64 bits of the float 1
 
 
 def rounded(
@@ -29,14 +29,14 @@ def rounded(
     `near[i]` is t_i with an error of at most `error`, and `exactly(i)` is t_i itself.
     """
     uniforms = source.integers(len(near), np.uint64)
-    # Put the first 52 bits behind the sign and exponent of 1. The result is a float in [1, 2).
+    # The first 52 bits of U are put behind the sign and exponent of 1. This gives the float 1 + U.
     left = near - ((uniforms >> np.uint64(12)) | _ONE).view(np.float64)
     left += 1.0
     up = np.ceil(left)
     out = up.astype(np.int64)
-    # `left` becomes the signed distance of t − U from the middle between two integers. If it is
-    # near ±½, errors may have changed the result. The uniform number has an error of 2^−52. The
-    # rounding errors of the differences are less than `error`.
+    # `left` becomes the signed distance of t − U from the middle between two integers. If this
+    # distance is near ±½, errors may have changed the result. U has an error of 2^−52, because only
+    # 52 bits are used. The rounding errors of the differences are less than `error`.
     left -= up
     left += 0.5
     sure = 0.5 - (3 * error + 2.0**-48)

@@ -28,7 +28,8 @@ from headcount.randomness.draws import successes, uniform_below
 from headcount.randomness.table import FINE, ThresholdTable
 
 _DIGITS = 60
-_NEGLIGIBLE = Decimal("1e-41")  # below 2^−136, while masses are multiples of 2^−128
+# A table may leave out this mass. It is below 2^−136, far less than the unit 2^−128 of all masses.
+_NEGLIGIBLE = Decimal("1e-41")
 _LARGEST_CLUSTER = 1 << 12  # all larger sizes of a cluster share one entry of the table
 LEAST_GAMMA = Fraction(1, 2**40)  # the least γ: with a smaller γ, a cluster might exceed 2^63
 _LARGEST_GAMMA = 2**10
@@ -73,9 +74,9 @@ def poisson_share(mean: Fraction) -> ThresholdTable:
 class NegativeBinomialShare:
     """A share with the law NB(r, e^−γ). It may reach millions, but is usually zero if r is small.
 
-    It is a sum of N ~ Poisson(rL) clusters with L = −ln(1−e^−γ). The size k ≥ 1 of a cluster has
-    the law P(k) = e^−γk/(kL). If the parameters r of a whole crowd add up to 1, the crowd has only
-    about L clusters, so nearly all people have no cluster.
+    It is a sum of the sizes of N ~ Poisson(rL) clusters, with L = −ln(1−e^−γ). The size k ≥ 1 of a
+    cluster has the law P(k) = e^−γk/(kL). If the parameters r of a whole crowd add up to 1, the
+    crowd has only about L clusters, so nearly all people have no cluster.
     """
 
     r: Fraction
@@ -189,9 +190,9 @@ class _Clusters:
     sizes are drawn by rejection. Proposals come from an envelope: a function above a^k/k that
     consists of pieces. The start s of each piece is twice the start of the previous piece. In all
     pieces but the last, γs < 1, and the envelope is a^s/s for k from s to 2s−1. In the last piece,
-    it is a^k/s for all k ≥ s. In each piece, at least a fourth of the proposals are accepted. The
-    accepted fraction is at least ln 2/e in all pieces but the last, and at least a half in the last
-    piece, where proposals exceed s by at most 1/γ ≤ s on average.
+    it is a^k/s for all k ≥ s. In each piece, at least a fourth of the proposals are accepted: at
+    least ln 2/e of them in all pieces but the last, and at least a half in the last piece, because
+    its proposals exceed s by at most 1/γ ≤ s on average.
     """
 
     def __init__(self, gamma: Fraction):

@@ -1,9 +1,9 @@
 """The two sources of random bits: keystreams of AES-256 in counter mode.
 
-`SecureSource` takes its keys from the operating system. Each thread has its own key. It takes a new
+`SecureSource` takes its keys from the operating system. Each thread has its own key, and gets a new
 key after every gibibyte and after every fork. So no two processes or threads ever share a
-keystream. `SeededSource` uses the same cipher with a key that everyone can know. It makes a run
-repeatable, but not private. So it is used only if a caller asks for it.
+keystream. `SeededSource` uses the same cipher with a key that everyone can know. This makes a run
+repeatable, but not private. So `SeededSource` is used only if a caller asks for it.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _CHUNK: Final = 1 << 18  # the number of bytes encrypted at a time; they fit int
 _ZEROS: Final = memoryview(bytes(_CHUNK))
 _REKEY_AFTER: Final = 1 << 30  # the number of bytes that are drawn with one key
 
-# One entry for every fork between the first process and this one.
+# The list has one entry for every fork between the first process and this one.
 _forks: list[None] = []
 if hasattr(os, "register_at_fork"):  # there is no fork on Windows
     os.register_at_fork(after_in_child=lambda: _forks.append(None))
@@ -58,7 +58,7 @@ class _Keystream(Source):
 
 @dataclass(slots=True)
 class _Keyed:
-    """A keystream, the process that may use it, and the number of bytes that are left in it."""
+    """A keystream, the process that may use it, and how many more bytes it may give."""
 
     stream: CipherContext
     process: tuple[int, int]

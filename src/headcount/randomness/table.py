@@ -16,17 +16,18 @@ from headcount.core.source import Source
 from headcount.randomness.draws import WHOLE
 
 FINE = 1 << 128  # weights add up to this number or to 2^64
-_UNDECIDED = -1
+_UNDECIDED = -1  # marks 16 bits that do not decide the outcome
 _FEW = 4096  # with fewer draws, making `_guide` would take longer than it saves
 
 
 class ThresholdTable:
     """Draws start + i with probability exactly weights[i] / Σ weights.
 
-    The sum of all weights must be 2^64 or 2^128. A uniform 64-bit number falls between two
-    thresholds, and these decide the outcome. Usually, the first 16 bits of the number are enough to
-    find the two thresholds. If not, the other 48 bits are drawn and the thresholds are searched. If
-    the 64 bits equal the first 64 bits of a 128-bit threshold, 64 more bits are drawn.
+    The sum of all weights must be 2^64 or 2^128. The thresholds are the cumulative sums of the
+    weights. A uniform 64-bit number falls between two thresholds, and these decide the outcome. In
+    large samples, the first 16 bits of the number are drawn first. They are usually enough to find
+    the two thresholds. If not, the other 48 bits are drawn and the thresholds are searched. If the
+    64 bits equal the first 64 bits of a 128-bit threshold, 64 more bits are drawn.
 
     `total_variation` is an upper bound on the total variation distance between the table and the
     law that the table was made from. If the messages of n people are sampled from the table, δ must

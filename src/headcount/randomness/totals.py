@@ -1,9 +1,9 @@
 """Draws the total noise of a whole crowd in one step, for `simulate`.
 
-The total is drawn from a table of its law, which has at most about 20·√n entries for n people. Once
-the table is made, a draw for a billion people takes as long as a draw for a thousand. The table
+The total is drawn from a table of its law. The table has at most about 20·√n entries for n people.
+Once it is made, a draw for a billion people takes as long as a draw for a thousand. The table
 differs from the law by a small total variation, which is the error of a draw. Where such errors
-matter for privacy, the source is an `Owing`, which adds them up.
+matter for privacy, the source of random bits is an `Owing`, which adds up the errors.
 """
 
 import math
@@ -22,8 +22,8 @@ from headcount.core.source import Source
 from headcount.randomness.shares import NegativeBinomialShare
 from headcount.randomness.table import ThresholdTable
 
-_LARGEST_R = 500  # a larger r is divided among several shares
-_COINS = 2**28  # up to this number, coins are tossed one by one
+_LARGEST_R = 500  # a number with a larger r is the sum of several shares with a smaller r
+_COINS = 2**28  # up to this many coins are tossed one by one; more coins use a table
 _LARGEST_VARIANCE = 2**32  # a table of a law with this variance has about a million entries
 
 
@@ -120,7 +120,7 @@ def uniform_sum(source: Source, people: int, below: int) -> int:
     """
     sizes = [b for b in range(below.bit_length()) if below >> b & 1]
     inside = multinomial(source, people, [1 << b for b in sizes]).tolist()
-    # Each block begins where the smaller blocks end.
+    # Each block begins where the smaller blocks end, so its first number is `below` modulo 2^b.
     total = 0
     for b, count in zip(sizes, inside, strict=True):
         total += int(count) * (below % (1 << b))
@@ -136,9 +136,9 @@ def binomials(
     """A draw of Bin(trials[i], weights[i]/2^digits) for each i.
 
     The draw is exact if no trials[i] exceeds 2^28. Each trial has a uniform number, and succeeds if
-    this number is below the weight. Binary digits are compared one by one, beginning with the most
-    significant. On average, each digit decides half of the numbers that were still equal to the
-    weight.
+    this number is below the weight. The binary digits of the number and of the weight are compared
+    one by one, beginning with the most significant. On average, each digit decides half of the
+    numbers that were still equal to the weight.
     """
     below = np.where(weights >> np.uint64(digits), trials, 0)
     equal = trials - below

@@ -44,16 +44,16 @@ class People(ABC):
         may be made before or after the shuffler withholds or adds messages.
 
         People are processed in the order of their rows, in pieces of `randomizer.people_at_once`
-        people. Piece i of group g uses the source `source.part(g).part(i)`. The number g is the
-        group's place among all groups, not only among the keys of `protocols`. Neither i nor g
-        depends on batches or threads.
+        people. Piece i of group g uses the source `source.part(g).part(i)`, unless a subclass says
+        otherwise. The number g is the group's place among all groups, not only among the keys of
+        `protocols`. Neither i nor g depends on batches or threads.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class Values(People):
-    """One group of people with their encoded values in memory. In shuffle trust, their messages are
-    shuffled.
+    """One group of people with their encoded values in memory. All of their messages draw from one
+    source. In shuffle trust, the messages are shuffled.
     """
 
     encoded: NDArray[Any]

@@ -1,7 +1,8 @@
 """The messages of many people, made and counted in pieces, on all cores.
 
-A piece is a group of people whose messages are made at once. Each piece has its own source of
-randomness. So the tally for a seed does not depend on batches of rows or on the number of threads.
+A piece consists of people of the same group whose messages are made at once. Each piece has its own
+source of randomness. So the tally for a seed does not depend on batches of rows or on the number of
+threads.
 """
 
 from collections import deque

@@ -123,7 +123,9 @@ def columns_of(questions: Sequence[Asked], data: Any, written: Written = USUAL) 
 
 
 def _read(question: Asked, column: Any, rules: Reading) -> Any:
-    """The same answers, after the rules have given words a meaning."""
+    """The same answers, read by `rules`: which words mean yes, no or a missing value, and which
+    decimal sign numbers have.
+    """
     if rules == USUAL.rules:
         return column
     given = Given.of(column)
@@ -198,7 +200,9 @@ def _table(batches: Sequence[Any], wanted: Sequence[str]) -> Any:
 
 
 def _ticked(question: Asked, columns: Mapping[str, Any], rules: Reading) -> list[str | None]:
-    """The labels of the boxes that each person ticked. None if all boxes are empty."""
+    """The labels of the boxes that each person ticked, with semicolons between them. A person whose
+    cells are all empty gets None. Anybody else who ticked no box gets a semicolon.
+    """
     ticks, empty = [], []
     for label, column in columns.items():
         box = _Column(f"{question.id}.{label}", yes_or_no=True)
@@ -217,7 +221,9 @@ def _ticked(question: Asked, columns: Mapping[str, Any], rules: Reading) -> list
 
 @dataclass(frozen=True)
 class _Column:
-    """A column that is not a whole question: the ticks of one box, or people's names."""
+    """Stands for a question when a column is read: for one box of a question, for people's names,
+    or for a yes-no question whose words for yes and no are given.
+    """
 
     id: str
     optional: bool = True
@@ -250,8 +256,8 @@ def numbers_given(
 
 
 class WrongAnswer(InvalidValue):
-    """An answer that does not fit its question, as a word. The message `discreet` does not show the
-    answer.
+    """The error for an answer that does not fit its question. `word` is the answer, if it is text.
+    `discreet` is a message that does not show the answer.
     """
 
     discreet: str = ""
@@ -269,7 +275,9 @@ def wrong_answer(question: Asked, answer: Any, row: int) -> WrongAnswer:
 
 
 def _floats(answers: Any) -> NDArray[np.float64] | None:
-    """The answers as floats, with NaN for missing ones. None if some answers are not numbers."""
+    """The answers as floats, with NaN for missing answers. The result is None if some answers are
+    not numbers.
+    """
     column = answers.combine_chunks() if hasattr(answers, "combine_chunks") else answers
     if hasattr(column, "dictionary_encode"):
         from pyarrow import types
@@ -315,7 +323,7 @@ def _is_nested(column: Any) -> bool:
 
 
 def _key(answer: Any) -> Any:
-    """The answer as a key of a dictionary. True differs from 1."""
+    """The answer as a key of a dictionary. True becomes a text, since it would be equal to 1."""
     if isinstance(answer, list | tuple | set | frozenset):
         return tuple(answer)
     return str(answer) if isinstance(answer, bool | dict) else answer

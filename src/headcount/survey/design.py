@@ -99,8 +99,9 @@ def _labels(ask: Ask) -> list[int | str]:
 class Release:
     """One run of a protocol, which answers the questions whose ids are `ids`.
 
-    At least `asked` people answer the release. In local trust, each person's device decides at
-    random whether it answers. Then fewer people answer with a probability of about 1e-9.
+    `asked` is the least number of people who answer the release. In local trust, each person's
+    device decides at random whether it answers. Then, unless `asked` is 1, fewer people answer with
+    a probability of only about 1e-9. In other trust models, `asked` is the whole crowd.
     """
 
     ids: tuple[str, ...]
@@ -113,8 +114,8 @@ class Release:
 
     @property
     def _joined(self) -> bool:
-        """Whether the release answers several yes-no questions. Each question is a box, which a
-        person ticks for yes.
+        """Whether the release answers several yes-no questions. Then each question is a box, which
+        a person ticks for yes.
         """
         return len(self.ids) > 1
 
@@ -303,8 +304,8 @@ class Design:
 
     @property
     def redrawn(self) -> float:
-        """A bound on the probability that noise is drawn again: the noise of at least one honest
-        person does not fit in at least one wave.
+        """A bound on the probability that noise is drawn again. Noise is drawn again if some honest
+        person's noise does not fit into a bundle in some wave.
         """
         overflow = math.fsum(
             one.protocol.randomizer.overflow(slots)

@@ -161,8 +161,8 @@ def _plain_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _after(line: str, mark: str, depth: int) -> tuple[str, int]:
-    """The quotation marks of a long text that is still open after a line, and the number of open
-    lists.
+    """The quotation marks of a long text that is still open after a line, and the number of lists
+    that are still open. `mark` and `depth` say the same about the beginning of the line.
     """
     heading = not mark and not depth and _HEADER.match(line)
     at = 0
@@ -250,7 +250,8 @@ def _privacy(data: Mapping[str, Any], lines: _Lines) -> dict[str, Any]:
                 else f"`delta` must be above 0 in shuffle trust, got {given['delta']}",
                 hint="delta = 1e-8",
             )  # fmt: skip
-        # In central trust the noise does not depend on the number of people.
+        # In central trust, the noise does not depend on the number of people, so `least_people` is
+        # optional.
         if trust != Trust.CENTRAL and "least_people" not in given:
             raise InvalidParameter(
                 f"[privacy] must have the key least_people in {trust} trust, got none",

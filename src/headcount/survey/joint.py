@@ -1,16 +1,17 @@
 """The privacy of all answers of one person together.
 
-The privacy curve of a release is the largest hockey-stick divergence over all its neighboring
-pairs, in both directions. So the composition of these curves covers every combination of answers
-and directions. The composition is exact if one pair of views attains it. This needs two conditions.
-Each release must have a pair of views that attains its curve in both directions. And one person's
-answers must be able to change in all these ways at once.
+The privacy curve of a release is the largest hockey-stick divergence over all neighboring pairs of
+the release, in both directions. So the composition of the curves of all releases covers every
+combination of answers and directions. A view is the law of what an adversary sees. The composition
+is exact if a single pair of views attains it. Two conditions are needed. Each release must have a
+pair of views that attains its curve in both directions. And one person's answers must be able to
+change in all these ways at once.
 
 Answers to different questions do not limit each other. But the cell of a two-way table follows from
 the answers to its two questions. If both answers change, the cell changes too. So the guarantee of
-a survey with tables is exact if any two answers attain the curves of the questions and of the
-table. In an optional question with boxes, a person who gives no answer cannot tick any box. So the
-guarantee of such a question is only an upper bound.
+a survey with tables is exact if any two different answers to a question attain its curve, and any
+two different cells attain the curve of the table. In an optional question with boxes, a person who
+gives no answer cannot tick any box. So the guarantee of such a question is only an upper bound.
 
 In shuffle trust, all of this holds only if the messages of one person cannot be linked.
 """
@@ -55,8 +56,8 @@ def joint(
     """The joint guarantee and the joint privacy curve of all releases, if each release is made
     `waves` times.
 
-    Both the sum of all ε and δ and the composition of all privacy losses are tried. If one of them
-    is within the budget, the guarantee is within the budget. Otherwise, the δ of the guarantee is
+    Two ways are tried: all ε and all δ are added, or all privacy losses are composed. If one of
+    these ways is within the budget, so is the guarantee. Otherwise, the δ of the guarantee is
     larger than the δ of the budget.
     """
     promises = [one.guarantee for one in protocols]

@@ -36,7 +36,9 @@ from headcount.survey.local import dealt, drawn_releases
 if TYPE_CHECKING:
     from headcount.survey.survey import Survey
 
-_MOST_COMPARED = 200_000  # laws are compared if values² × possible messages is at most this
+# The laws of the messages for any two values are compared only if the square of the number of
+# values times the number of possible messages is at most this.
+_MOST_COMPARED = 200_000
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Drawings:
 
     @classmethod
     def of(cls, found: Mapping[str, Any], protocol: Protocol, users: int) -> "Drawings":
-        """The drawings that `to_dict` wrote, checked."""
+        """The drawings that `to_dict` wrote. Damaged drawings are refused."""
         empty = _nothing(protocol)
         people, values, messages = (
             np.array(found[name], dtype=column.dtype).reshape(-1, *column.shape[1:])
@@ -90,7 +92,8 @@ class Drawings:
                 np.concatenate([self.values, values[new]]),
                 np.concatenate([self.messages, sent]),
             )
-        # The row of the drawings for each place. Old rows come first, and then the new ones.
+        # For the first place of each key, its row in `drawn`. Old rows come first, and then the new
+        # ones. Other places are not used.
         rows = np.concatenate([np.arange(known), np.full(len(people), -1)])
         rows[known + new] = known + np.arange(len(new))
         return drawn, drawn.messages[rows[first[which[known:]]]]
@@ -214,7 +217,9 @@ class KeptAnswers:
     def _numbered(
         self, people: Sequence[Any], design: Design, columns: Mapping[str, NDArray[Any]]
     ) -> tuple[dict[Any, int], NDArray[np.int64]]:
-        """The index of each person so far by name, and the indices of the people who answer now."""
+        """The index of everybody who ever took part, by name, and the indices of the people who
+        answer now.
+        """
         users = len(next(iter(columns.values())))
         listed = list(people)
         # NaN differs from itself, so it would be somebody else in each wave.
@@ -254,9 +259,10 @@ def kept_design(design: Design, waves: int) -> Design:
 def shown_changes(design: Design) -> float | None:
     """The largest probability with which a change of a value shows in the messages of a release.
 
-    Messages m and m' for two values are independent, so they differ with the probability
-    1 − Σ_m P(m)·P'(m). For one yes-no question this is p² + (1−p)². The result is None if some
-    laws are too long to be listed.
+    The messages m and m' for two values are independent and have the laws P and P'. So they differ
+    with the probability 1 − Σ_m P(m)·P'(m). For a yes-no question that is answered truthfully with
+    the probability p, this is p² + (1−p)². The result is None if some laws are not known or too
+    long to be listed.
     """
     found = [_shown_change(one.protocol) for one in design.releases]
     known = [one for one in found if one is not None]

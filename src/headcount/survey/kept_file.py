@@ -1,7 +1,8 @@
 """The file of kept answers: one JSON document, which is written completely or not at all.
 
-The file has people's true answers, so others may not read it. A wave writes it before messages are
-sent. Otherwise a program that stops too early would randomize the same answers again.
+The file has people's true answers, so a new file can be read only by its owner. A wave writes the
+file before messages are sent. Otherwise a program that stops too early would randomize the same
+answers again.
 """
 
 import json

@@ -42,7 +42,10 @@ from headcount.survey.joint import NEIGHBORS, check_within, is_exact, stated, to
 _BELOW = 1 - 1e-12  # each ε is reduced by this factor, so that rounded sums stay within the budget
 _LISTED_WAVES = 500  # up to this number of waves, all privacy losses of the waves are listed
 _FEWEST = 2  # on average, at least this many people answer a release, if there are enough people
-_DEVIATIONS = 6.0  # `asked` is this many standard deviations below the mean (probability 1e-9)
+# `asked` is this many standard deviations below the expected number of people. Fewer people answer
+# with a probability of about 1e-9.
+_DEVIATIONS = 6.0
+# The protocols to choose from for a task. For other tasks, all protocols in local trust are tried.
 _NAMES = {
     "count": ("local.randomized-response",),
     "boxes": ("local.some-boxes", "local.padded-boxes"),
@@ -222,7 +225,9 @@ def _share(choice: _Choice, error: float, users: int, least: float) -> float:
 
 
 def _error(choices: Sequence[_Choice], each: int, users: int, least: float) -> float:
-    """The smallest relative error of all releases if everybody answers `each` of them."""
+    """The smallest relative error that all releases can have if everybody answers `each` of them.
+    `least` is the smallest share of people that a release may have.
+    """
     # The error cannot be smaller than if everybody answered all releases.
     low = max(math.sqrt(one.noise / users) for one in choices)
     high = 1e6 * low
@@ -260,7 +265,8 @@ def _release(choice: _Choice, share: int, crowd: Crowd) -> Release:
 
 def people_asked(share: int, users: int) -> tuple[int, int]:
     """The least and the average number of people who answer a release, if this share of `users`
-    people answers it. With a probability of about 1e-9, fewer than the least number answer.
+    people answers it. Unless the least number is 1, fewer people answer with a probability of only
+    about 1e-9.
     """
     part = share / LINE
     expected = max(1, round(users * part))

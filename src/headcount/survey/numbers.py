@@ -25,7 +25,9 @@ from headcount.core.table import short
 from headcount.survey.answers import NO_ANSWER
 from headcount.survey.readings import ANSWERED, EVERYBODY, Reading, hull, mean_of
 
-_SPENT = 0.2  # the part of the error probability for the number of people who answered
+# In the interval of a quantile, this part of the error probability is for the estimated share of
+# the people who answered.
+_SPENT = 0.2
 
 
 class NumberAsked(Protocol):
@@ -115,7 +117,9 @@ def _bin(asked: NumberAsked, at: int, low: float, value: float, high: float, amo
 
 @dataclass(frozen=True, eq=False)
 class _LinearError:
-    """The error of a weighted sum of the cells. Its margins are larger by `blur`."""
+    """The error of a weighted sum of the cells. `blur` is added to its margins, because a number
+    may differ by up to `blur` from the number that stands for its cell.
+    """
 
     law: DistributionError
     weights: NDArray[np.float64]
@@ -223,7 +227,7 @@ class _Part(_Whole):
         begin, end = _bin_edges(self.asked, at)
         width, cells = self.asked.grid
         edges = self.asked.low + width * np.arange(cells + 1)
-        # If an edge of a bin cuts a cell, between none and all of its people are in the bin.
+        # If an edge of a bin cuts a cell, between none and all of the cell's people are in the bin.
         grain = 1e-9 * width
         inside = ((edges[:-1] >= begin - grain) & (edges[1:] <= end + grain)).astype(np.float64)
         touched = ((edges[1:] > begin + grain) & (edges[:-1] < end - grain)).astype(np.float64)
@@ -237,7 +241,8 @@ class _Part(_Whole):
         self, numbers: NDArray[np.float64], least: float, most: float, blur: float
     ) -> tuple[float, float, float]:
         """The mean of `numbers` over those who answered, with the ends of its interval. `numbers`
-        has one number for each cell.
+        has one number for each cell of numbers. The interval is within `least` and `most`, and
+        `blur` is added to the margins.
         """
         wrong, drawn = 1 - self.confidence, 0.0
         if self.sampling:  # Hoeffding's inequality, for at most n people
@@ -262,7 +267,9 @@ class _Part(_Whole):
         low, value, high = self._answered(_SPENT * wrong, sampling=False)
         each = 1 - (1 - _SPENT) * wrong
         curve = self._curve
-        if self.sampling:  # the variance grows with the share below an edge, up to one half
+        # The variance grows with the share below an edge, up to one half. So the margins are those
+        # at the largest possible share.
+        if self.sampling:
             level = min(max(share * high, 1e-9), 0.5)
             margins = self.law.population_margins(level, each)
         else:

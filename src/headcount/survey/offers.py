@@ -53,7 +53,7 @@ class Offer(ABC):
 
     @property
     def key(self) -> Hashable:
-        """Offers with the same key have the same protocols."""
+        """Offers with the same key build the same protocol for the same error."""
         return self.name, repr(self.task), repr(dict(self.options)), self.weight, len(self.asks)
 
     @property
@@ -104,7 +104,9 @@ class PoissonOffer(Offer):
 
     @cached_property
     def _reference(self) -> Protocol:
-        """A protocol of this kind. Its amount of noise does not matter."""
+        """A protocol of this kind, with any amount of noise. It shows which options all protocols
+        of this offer have, and how the error depends on the noise.
+        """
         share = math.sqrt(self.sharing)
         budget = Budget(self.budget.epsilon / share, max(self.budget.delta / 2, LEAST_DELTA))
         built = self._built(budget)
@@ -142,7 +144,8 @@ class PoissonOffer(Offer):
         for delta in (self.budget.delta / self.sharing, self.budget.delta):
             if delta < LEAST_DELTA:
                 continue
-            # A curve of several pairs finds ε to one part in 10,000, rounded up.
+            # A curve of several pairs rounds ε up, by at most one part in 10,000. This much is
+            # taken off again.
             epsilon = curve.epsilon(delta * (1 - RESERVED)) * (1 - 1e-4)
             if epsilon <= MOST_EPSILON:
                 budget = Budget(max(epsilon, LEAST_EPSILON), delta)
@@ -175,7 +178,7 @@ def _pairs_curve(noise: int, pairs: int) -> PrivacyCurve:
 class ScaledOffer(Offer):
     """A protocol whose noise grows as its ε falls. The error is tabulated for some ε."""
 
-    points: int = field(default=17, kw_only=True)
+    points: int = field(default=17, kw_only=True)  # how many ε are tabulated
     _made: dict[float, Protocol] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -212,7 +215,9 @@ class ScaledOffer(Offer):
         return errors, epsilons
 
     def epsilon(self, error: float) -> float:
-        """The ε for this relative error. Beyond the table, ε is proportional to 1/error."""
+        """The ε for this relative error. For errors above the table, ε is proportional to 1/error.
+        For errors below the table, it is the largest ε of the table.
+        """
         errors, epsilons = self._table
         wanted = math.log(error)
         inside = min(max(wanted, float(errors[0])), float(errors[-1]))

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _MOST_EPSILON = 30.0
 _LEAST_EPSILON = 1e-3
-_CLOSE = 1.01  # the answer to an inverse question is exact up to about this factor
-_STEPS = 24
+_CLOSE = 1.01  # `needed_epsilon` and `needed_people` are exact up to about this factor
+_STEPS = 24  # how often a search may double or halve its first guess
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class PlannedAnswer:
 
     `margin` is half the length of an interval that allows for privacy alone. `with_sampling` also
     allows for sampling from a population, in the most uncertain case. Margins are shares of the
-    people, or of the range of a mean if `unit` is "number".
+    people, or of the range of a mean if `unit` is "number". `size` is the length of this range, or
+    1 if margins are shares of the people.
     """
 
     id: str
@@ -127,7 +128,8 @@ class SurveyPlan:
         size = task.answer_size(self.users) if mean else 1.0
         whole = task.answer_size(self.users)
         margin = self.design.margin(name, self.confidence) / whole
-        # The most uncertain share is one half. The most uncertain numbers lie at the two ends.
+        # The most uncertain share is one half. Numbers are the most uncertain if one half of them
+        # lies at each end of the range.
         deviations = -NormalDist().inv_cdf((1 - self.confidence) / 2)
         drawn = deviations * 0.5 / math.sqrt(self.users)
         return PlannedAnswer(
@@ -345,8 +347,8 @@ def _changed(survey: "Survey", **setting: Any) -> "Survey":
 def _least(
     worst: Callable[[float], float], target: float, start: float, low: float, high: float
 ) -> float | None:
-    """About the least number for which `worst` is at most the target, with few digits. The result
-    is None if there is no such number. `worst` must fall as the number grows.
+    """About the least number for which `worst` is at most the target. Numbers with few digits are
+    preferred. The result is None if there is no such number. `worst` must fall as the number grows.
     """
 
     def fits(value: float) -> bool:
@@ -380,8 +382,8 @@ def _least(
 
 
 def _two_digits(value: float, low: float, high: float) -> float | None:
-    """A number near the value with few digits, strictly between `low` and `high`. None if there
-    is no such number.
+    """A number near the value with two or three digits, strictly between `low` and `high`. The
+    result is None if there is no such number.
     """
     for digits in (2, 3):
         near = float(f"{value:.{digits}g}")

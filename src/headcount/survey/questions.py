@@ -1,8 +1,8 @@
-"""The questions of a survey: what people may answer, and the one release that counts the answers.
+"""The questions of a survey: what people may answer, and the task that counts the answers.
 
-A question has one task, and so one release. Everything that people read about the question comes
-from this release, and is charged once. If a question is optional, "no answer" is counted and hidden
-like any other answer.
+One release answers a question, and it may answer other questions, too. Everything that people read
+about the question comes from this release, which is charged once. If a question is optional, "no
+answer" is counted and hidden like any other answer.
 """
 
 import math
@@ -50,9 +50,9 @@ class Question(ABC):
     """A question of a survey.
 
     `weight` says how exact the answer must be in relation to the other questions: a question of
-    weight 2 may err twice as much. An `optional` question may be left out. `protocol` names the
-    protocol of the question, and `options` are its options. By default, the design of the survey
-    chooses them.
+    weight 2 may err twice as much as a question of weight 1. An `optional` question may be left
+    out. `protocol` names the protocol of the question, and `options` are the options of this
+    protocol. By default, the design of the survey chooses both.
     """
 
     id: str
@@ -85,7 +85,7 @@ class Question(ABC):
     @property
     @abstractmethod
     def task(self) -> Task:
-        """The task of the one release that answers the question."""
+        """The task that answers the question."""
 
     @abstractmethod
     def values(self, answers: Any) -> Any:
@@ -147,7 +147,7 @@ class _Listed(Question):
 
     @cached_property
     def task(self) -> Task:
-        """The task of the one release that answers the question."""
+        """The task that answers the question."""
         return Histogram(self.buckets)
 
     @cached_property
@@ -179,7 +179,7 @@ class YesNo(_Listed):
 
     @cached_property
     def task(self) -> Task:
-        """The task of the one release that answers the question."""
+        """The task that answers the question."""
         return Histogram(self.buckets) if self.optional else Count()
 
     @cached_property
@@ -314,7 +314,7 @@ class Several(Question):
 
     @cached_property
     def task(self) -> Task:
-        """The task of the one release that answers the question."""
+        """The task that answers the question."""
         if not self.optional:
             return Boxes(self.choices, self.most)
         return Boxes((*self.choices, NO_ANSWER), self.most)
@@ -354,9 +354,11 @@ class Number(Question):
     """A question that is answered with a number from `low` to `high`.
 
     `want` says what is read from the answers: the mean, quantiles at the shares `at`, or the shares
-    of people in bins. `bins` has the edges of the bins. Quantiles and shares need the whole
-    distribution. It divides the range into `cells` cells, and does not tell numbers in one cell
-    apart.
+    of people in bins. `bins` has the edges of the bins. If only the mean is wanted and the question
+    is not optional, only the mean is released. Otherwise the whole distribution is released. It
+    divides the range into `cells` cells, and does not tell numbers in one cell apart. By default,
+    it has 256 cells, or one cell for each number if `whole` is true and the range has at most 4,096
+    numbers.
     """
 
     low: float = math.nan
@@ -448,7 +450,7 @@ class Number(Question):
 
     @cached_property
     def task(self) -> Task:
-        """The task of the one release that answers the question."""
+        """The task that answers the question."""
         if self.only_mean:
             return Mean(self.low, self.high, whole=self.whole)
         width, cells = self.grid

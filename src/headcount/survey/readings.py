@@ -1,8 +1,9 @@
 """What people read from the release of a question: shares and means, each with an interval.
 
-If a question is optional, shares and means are those among the people who answered. Their number is
-not known exactly, so the intervals are Fieller's, with the exact law of the noise where it is known
-(`core/shares.py`). If the data say nothing, the interval is the whole range.
+If a question is optional, shares and means are those among the people who answered. The number of
+these people is not known exactly, so intervals are computed with Fieller's method. It uses the
+exact law of the noise where this law is known (`core/shares.py`). If the data exclude no value, the
+interval is the whole range.
 """
 
 import math
@@ -20,8 +21,8 @@ from headcount.survey.answers import NO_ANSWER
 
 EVERYBODY = "everybody"
 ANSWERED = "those who answered"
-_TRIED = 129  # how many means are tried before the ends are found by bisection
-_HALVINGS = 40
+_TRIED = 129  # how many numbers `hull` tries before it finds the ends by bisection
+_HALVINGS = 40  # how many steps a bisection has
 
 
 @dataclass(frozen=True)
@@ -180,10 +181,10 @@ def _answered_mean(
 ) -> tuple[float, float, float]:
     """The mean μ of those who answered, with the ends of its interval.
 
-    c_j people chose level j, so Σ (j − μ)·c_j = 0. So the sum of (j − μ)·ĉ_j is the error alone,
-    and μ is possible if this error is possible. If people are sampled, one half of the error
-    probability is for sampling. Each of up to n people adds a term whose range is that of the
-    levels.
+    Level j was chosen by c_j people, so Σ (j − μ)·c_j = 0. If the c_j are replaced by their
+    estimates ĉ_j, the sum is the error alone. So μ is possible if this error is possible. If people
+    are sampled, one half of the error probability is for sampling. The error from sampling is a sum
+    over at most n people. Each term has the range of the levels, so Hoeffding's inequality applies.
     """
     counts, ends = np.asarray(estimate.unbiased_value), (float(levels[0]), float(levels[-1]))
     numbers = np.array(levels, dtype=np.float64)

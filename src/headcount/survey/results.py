@@ -51,7 +51,7 @@ class Crossed:
     shares: ShareTable
 
     def cells(self) -> list[dict[str, Any]]:
-        """Two lines for each cell: the number of people, and the share of its row."""
+        """Two entries for each cell: its number of people, and its share of the row."""
         made, names = self.shares, self.estimate.names
         ends = self.estimate.interval(made.confidence, sampling=made.sampling)
         counts = zip(

@@ -76,7 +76,7 @@ class Ready:
     people: Respondents | SparkRespondents
     bits: Bits
     users: int
-    charges: tuple[str, ...] = ("",)  # one charge without a name
+    charges: tuple[str, ...] = ("",)  # one charge without a name, which a ledger always records
 
     def released(self) -> dict[str, Estimate]:
         """Make all releases. Each estimate states the guarantee of the whole survey."""

@@ -63,7 +63,7 @@ _POISSON = ("shuffle.fake-users", "shuffle.fake-user-boxes", "shuffle.tree", "sh
 # noise.
 _MANY = 15
 _MOST_CORRELATED = 4  # correlated noise is tried for at most this many questions
-_CORRELATED_SLOTS = 16  # how many messages a person sends for each of these questions
+_CORRELATED_SLOTS = 16  # a person sends at most this many messages for each of these questions
 _CLOSE = 1e-5  # an error is found up to this relative amount
 _CORRECTIONS = 5  # how often an error from a quick search is corrected
 YES_NO = Histogram(["no", "yes"])  # a count as a histogram of two buckets
@@ -81,8 +81,8 @@ def design(
 ) -> Design:
     """The releases for these questions. Raises `Infeasible` if the budget cannot be met.
 
-    `tables` has pairs of ids of questions. The two-way table of each pair is
-    released in addition to the answers.
+    `tables` has pairs of ids of questions. The two-way table of each pair is released in addition
+    to the answers.
     """
     checks.choice("noise", noise, ("people", "shuffler"))
     if not asks:
@@ -186,8 +186,9 @@ def _split(
     scaled = [offer for offer in offers if isinstance(offer, ScaledOffer)]
     few = trust is Trust.CENTRAL and len(offers) * waves < _MANY
     if len(scaled) == len(offers) and (not budget.delta or added or few):
-        # Each release has a single ε, and together they have δ = 1 − ∏(1 − δ_q) ≤ Σδ_q.
-        # The sum of the curves' ε is rounded up, and must stay within the budget.
+        # The ε of all releases are added. Together, the releases have δ = 1 − ∏(1 − δ_q) ≤ Σδ_q,
+        # where δ_q is the δ of release q. A little ε is left: the sum of the curves' ε is rounded
+        # up later, and must stay within the budget.
         error = least_split(scaled, budget.epsilon / waves * (1 - 1e-11))
         return [offer.build(error) for offer in offers]
     return _joint_split(offers, budget, crowd, trust, waves)
@@ -196,7 +197,8 @@ def _split(
 def _correlated(
     offers: Sequence[Offer], protocols: Sequence[Protocol], budget: Budget, crowd: Crowd
 ) -> list[Protocol] | None:
-    """Correlated noise for a few yes-no questions of equal weight, if it has a smaller error.
+    """Correlated noise for a few yes-no questions of equal weight, or None if its error is not
+    smaller than the error of `protocols`.
 
     Its privacy losses are near those of geometric noise, so composition gains nothing. Therefore ε
     and δ are divided among the questions. The error of `shuffle.fake-users` grows more slowly with
@@ -226,7 +228,7 @@ def _correlated(
 def _joint_split(
     offers: Sequence[Offer], budget: Budget, crowd: Crowd, trust: Trust, waves: int
 ) -> list[Protocol]:
-    # The search is less accurate than the final check.
+    # The search is less accurate than the final check, so it leaves a little δ.
     allowed = budget.delta * (1 - RESERVED) * (1 - 2 * COARSE)
 
     same: dict[Hashable, Offer] = {}
@@ -249,7 +251,7 @@ def _joint_split(
         )
     best = high if low == high else float(brentq(excess, low, high, xtol=_CLOSE, rtol=1e-12))
     if any(offer.has_quick for offer in same.values()):
-        # The true excess is a little larger. Both have about the same slope.
+        # The true excess is a little larger than the quick one. Both have about the same slope.
         slope = (excess(best + 1e-3) - excess(best)) / 1e-3
         for _ in range(_CORRECTIONS):
             over = excess(best, quick=False)

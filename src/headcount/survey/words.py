@@ -108,7 +108,9 @@ def repeated(waves: int) -> tuple[str, ...]:
 
 
 def not_hidden(epsilon: float, shown: float | None) -> tuple[str, ...]:
-    """What repeated answers do not hide. `shown` is the probability that a change shows."""
+    """What repeated answers do not hide. `shown` is the largest probability that a change shows, or
+    None if this probability is not known.
+    """
     often = "usually"
     if shown is not None:
         often = f"with a probability of up to {math.ceil(1000 * shown) / 10:.1f} %"
@@ -189,7 +191,9 @@ def relies_on(trust: Trust, noise: Noise, least_people: int) -> str:
 
 
 def you_rely_on(trust: Trust, noise: Noise, least_people: int) -> str:
-    """The same for a text that people agree to, which calls the parties first and second."""
+    """Like `relies_on`, for the text that people agree to. This text calls the shuffler the first
+    party, and the analyzer the second party.
+    """
     if trust == Trust.CENTRAL:
         return "You rely on us: we see all answers."
     if trust == Trust.LOCAL:

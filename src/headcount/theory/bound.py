@@ -9,7 +9,7 @@ from headcount.core.budget import Trust
 
 Kind: TypeAlias = Literal["lower bound", "rate"]
 MessageLimit: TypeAlias = Literal["one", "any"]
-# A protocol's `standard_error` states only the first of these.
+# Protocols state only the first of these measures, as their `standard_error`.
 Measure: TypeAlias = Literal["standard error", "largest bucket error", "integrated error"]
 
 

@@ -65,8 +65,8 @@ def _one_message(at: Setting) -> bool:
 def _negligible_noise(people: Callable[[Setting], float]) -> Callable[[Setting], bool]:
     """The condition that noise of size 1/ε in each bin is smaller than the sampling error.
 
-    The number of bins is the one that would be best without noise. In central trust, `people` is n.
-    In shuffle trust it is √(nh), because the noise is larger by the factor √(n/h).
+    The number of bins is the one that would be best without noise. In central trust, `people`
+    returns n. In shuffle trust it returns √(nh), because the noise is larger by the factor √(n/h).
     """
 
     def holds(at: Setting) -> bool:

@@ -24,11 +24,11 @@ class Setting:
     delta: float
     task: str
     scale: float  # the factor by which the value of an entry is multiplied
-    scale_formula: str
+    scale_formula: str  # this factor as text, which is put before the formula of an entry
     span: float  # the highest number minus the lowest; 1 for counts
-    whole: bool
-    buckets: int
-    smoothness: float
+    whole: bool  # whether the numbers are whole; true for counts
+    buckets: int  # the number of buckets; 2 if the task has none
+    smoothness: float  # β, or 0 if the answer is not smoothed
 
     @classmethod
     def of(cls, task: Task, budget: Budget, crowd: Crowd) -> "Setting":
@@ -51,8 +51,8 @@ class Setting:
 
     @property
     def noise(self) -> float:
-        """The factor √(n/h). The noise of h people alone must be enough, but all n people add
-        noise.
+        """The factor √(n/h) by which the total noise exceeds the noise that is needed. The noise of
+        h people alone must be enough, but all n people add noise.
         """
         return math.sqrt(self.users / self.honest)
 

@@ -1,9 +1,10 @@
 """Lower bounds with their constants, as variances of a count or of a sum of numbers in [0, 1].
 
-The first three functions rest on two facts. First, one mechanism reveals at least as much as any
-(ε, δ)-private answer to the question "x or x'?". This mechanism tells the truth with probability δ,
-and otherwise uses randomized response with ε (Kairouz, Oh, Viswanath 2015). Its answer explains the
-share κ = δ + (1−δ)·tanh²(ε/2) of the variance of the truth. Second, if the values of t people are
+The functions `unbiased`, `any_answer` and `any_local_answer` rest on two facts. First, one
+mechanism reveals at least as much as any (ε, δ)-private answer to the question "x or x'?". This
+mechanism tells the truth with probability δ, and otherwise uses randomized response with ε
+(Kairouz, Oh, Viswanath 2015). If x and x' are equally likely, its answer explains the share
+κ = δ + (1−δ)·tanh²(ε/2) of the variance of the truth. Second, if the values of t people are
 replaced, the answer is (tε, δₜ)-private with δₜ = δ(e^{tε}−1)/(e^ε−1). κₜ is κ with tε and δₜ in
 place of ε and δ.
 """
@@ -111,8 +112,8 @@ def added_whole(epsilon: float, span: int) -> float:
     The result is this variance divided by span². The best law is the discrete staircase. With
     b = e^−ε and a constant a, its P(z) is a·b^⌊|z|/span⌋, multiplied by b once more if
     |z| mod span ≥ r. For span 1, this is the two-sided geometric law with the variance 2b/(1−b)².
-    As a function of r, the variance is a convex function divided by a linear function. So it first
-    falls and then rises, and the search finds the best r.
+    As a function of r, the variance is a convex function divided by a linear function. So the
+    variance first falls and then rises, and the search finds the best r.
     """
     far, near = math.exp(-epsilon), -math.expm1(-epsilon)
 

@@ -65,7 +65,7 @@ def margin(errors: TwoErrors, wrong: float) -> float:
     while high - low > _CLOSE * high:
         middle = (low + high) / 2
         low, high = (middle, high) if errors.reached(middle) > wrong else (low, middle)
-    # A tie with the margin counts as beyond it, so the search ends a little above the margin.
+    # A distance that equals the margin counts as reached, so the search ends just above the margin.
     return high - 0.99 * TIE * (errors.first.step + errors.second.step)
 
 

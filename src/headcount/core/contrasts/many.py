@@ -148,8 +148,8 @@ class Contrasts(Mapping[tuple[Any, Any], Contrast]):
 
 
 def holm(chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Holm's adjusted p-values. The i-th smallest of m p-values is multiplied by m − i + 1. A
-    product is raised to the largest product of a smaller p-value, and cut to 1.
+    """Holm's adjusted p-values. The i-th smallest of m p-values is multiplied by m − i + 1. If a
+    smaller p-value has a larger product, that product is used instead. Products are cut to 1.
     """
     order = np.argsort(chances, kind="stable")
     factors = np.arange(len(chances), 0, -1)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from headcount.core.lattice import LatticeLaw, Reports
 
 Reals = NDArray[np.float64]
-GAMMA = 1e-3
+GAMMA = 1e-3  # γ: the probability that the interval of the test of equality misses the common share
 _TIE = 1e-9  # statistics with a smaller relative difference count as equal
 _SAME = 1e-3  # points of a lattice that differ by less than this part of a step are the same
 _HALVINGS = 48
@@ -59,7 +59,9 @@ class Sample:
 
 
 def _end(possible: Callable[[float], bool], inside: float) -> float:
-    """The possible share that is farthest from `inside`. `inside` is 0 or 1."""
+    """The possible share that is farthest from `inside`, which is 0 or 1. If no share is possible,
+    the result is `inside`.
+    """
     outside = 1.0 - inside
     if possible(outside):
         return outside

@@ -20,7 +20,7 @@ from headcount.core.values import array_of_counts, bad_value, vector
 
 MOST_WHOLE = 2**61  # the largest absolute value of a bound of whole numbers
 LEAST_REAL, MOST_REAL = 1e-150, 1e150  # limits on the absolute value of a nonzero real bound
-MOST_LEVELS = 2**40  # real numbers are rounded to at most this many levels
+MOST_LEVELS = 2**40  # real numbers are rounded to at most this many equally spaced levels
 
 
 @dataclass(frozen=True, init=False)
@@ -206,7 +206,7 @@ def _as_whole(given: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]
     Numbers that are too large for int64 become ±2^62, which is outside the bounds of every task.
     """
     if given.dtype == np.bool_:
-        given = given.view(np.uint8)  # NumPy may store any byte in a bool
+        given = given.view(np.uint8)  # NumPy may store any byte in a bool, so bytes are checked
     beyond = 2 * MOST_WHOLE
     if given.dtype.kind == "f":
         given = given.astype(np.promote_types(given.dtype, np.float64), copy=False)

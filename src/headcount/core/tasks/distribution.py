@@ -133,7 +133,7 @@ class Distribution(Bounded):
         """The number of each value's cell. An edge belongs to the cell above it."""
         numbers = super().encode(values, first=first)
         if self.calendar is not None:
-            # Edge i is ⌊i·n/N⌋ for n days or seconds and N cells.
+            # Edge i is ⌊i·n/N⌋ days or seconds after `low`, for n days or seconds and N cells.
             after = (numbers - self.low).astype(np.int64) + 1
             cells = (after * self.cells - 1) // int(self.span)
             return cells.astype(self.encoded_dtype)

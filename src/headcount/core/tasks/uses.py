@@ -9,10 +9,10 @@ class Uses:
     """What the estimates of a task can be used for. By default, they have only numbers and
     intervals.
 
-    sampling      how the sampling error is known, which comes from drawing people from a
-                  population. It is "binomial" if each number counts people, "widest" if only the
-                  largest possible spread is known, and "stated" if the error law or the estimate
-                  itself states the sampling error. None if the sampling error is not known.
+    sampling      how the sampling error is known, that is, the error from drawing people from a
+                  population: "binomial" if each number counts people, "widest" if only the largest
+                  possible spread is known, and "stated" if the error law or the estimate itself
+                  states the sampling error. None if the sampling error is not known.
     comparison    the quantity by which two estimates are compared. None if they cannot be compared.
     instead       the name of a similar task whose estimates can be compared, or "".
     shares        what shares can be computed of: the "buckets" of a histogram, the "cells" of a

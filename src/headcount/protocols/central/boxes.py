@@ -1,8 +1,8 @@
 """Two-sided geometric noise on every box that people tick.
 
 Notation    There are m boxes, and each person ticks at most k of them. Two values differ in up to
-            s = min(2k, m) boxes, since each may have k ticks that the other does not have. Let
-            a = e^{−ε/s}.
+            s = min(2k, m) boxes, since each of the two may have k ticks that the other does not
+            have. Let a = e^{−ε/s}.
 Randomizer  None. People send their ticks to the curator.
 Analyzer    Add noise Z to each count, where P(Z = z) = (1−a)/(1+a)·a^|z|. Z is sampled exactly.
 Privacy     Replacing one value changes at most s counts by 1 each. The noise of each box is

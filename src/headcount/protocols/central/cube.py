@@ -4,15 +4,16 @@ Slavković 2021).
 Notation    There are m boxes, and each person ticks at most k of them. z_b is the noise of box b,
             and z is the vector of all z_b. The size of z is N(z) = ⌈max(max|z_b|, Σz⁺/k, Σz⁻/k)⌉,
             where z⁺ and z⁻ are the positive and the negative parts of z. If people may tick all
-            boxes, the size is max|z_b|.
+            boxes, the size is max|z_b|. The ball of radius j contains all z of size at most j.
 Randomizer  None. People send their ticks to the curator.
 Analyzer    Add z_b to the count of each box b. P(z) is proportional to e^{−ε·N(z)}. The noise is
             sampled exactly: first the radius of a ball, then z uniformly in this ball (see
             `accounting.ball_noise`). The ball is a cube if people may tick all boxes.
-Privacy     Two values differ in up to min(2k, m) boxes, since each may have k ticks that the other
-            does not have. The vector of their differences has size 1. So the guarantee is pure
-            ε-differential privacy. The privacy curve is exact for a cube. Otherwise it is the curve
-            of the worst ε-private mechanism.
+Privacy     Two values differ in up to min(2k, m) boxes, since each of the two may have k ticks that
+            the other does not have. The vector of their differences has size 1, and adding it to z
+            changes the size of z by at most 1. So the guarantee is pure ε-differential privacy. The
+            privacy curve is exact for a cube. For other balls, it is an upper bound: the curve of
+            the worst ε-private mechanism.
 Error       Unbiased. All boxes have the same variance, for all data. In a cube of random radius j,
             the variance is E[j(j+1)]/3, which is near (m+1)(m+2)/(3ε²) if ε is small. Independent
             noise with ε/m in each box has up to 6 times this variance. In a cube, the errors of
@@ -49,7 +50,7 @@ from headcount.randomness.sources import SecureSource
 
 @dataclass(frozen=True)
 class BallError:
-    """The error of one box."""
+    """The error of one box, which is its noise z_b."""
 
     noise: BallNoise
 
@@ -60,7 +61,7 @@ class BallError:
     def margins(self, confidence: float) -> tuple[float, float]:
         low, high = self.noise.one.central_interval(confidence)
         step = self.noise.step
-        more = 1 if step > 1 else 0  # covers the integers between the steps
+        more = 1 if step > 1 else 0  # one more step covers the integers between the steps
         return float((more - low) * step), float((high + more) * step)
 
 

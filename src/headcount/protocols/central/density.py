@@ -6,8 +6,8 @@ Analyzer    The curator adds geometric or Laplace noise to the count of every bi
             noise that adds up to 0. Then the curator computes the polynomials of
             `protocols.density_histogram` from the noisy counts.
 Privacy     The privacy of the histogram, which is pure ε-differential privacy.
-Error       The variance V of the noise in a bin is near 8/ε² for any number of people, as in
-            `shuffle.density-histogram`.
+Error       The variance V of the noise in a bin is near 8/ε² if ε is small. It does not depend on
+            the number of people.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 

@@ -1,8 +1,8 @@
 """Quantiles by the exponential mechanism (McSherry, Talwar 2007; Smith 2011).
 
-Notation    There are n people, each in one of N cells. F_t is the number of people below edge
-            t = 1, …, N−1. q₁, …, q_m are the shares of people below the m wanted quantiles, and
-            γ = ε/(2m).
+Notation    There are n people, each in one of N cells. Edge t = 1, …, N−1 is the border between
+            cells t and t + 1, and F_t is the number of people below it. q₁, …, q_m are the shares
+            of people below the m wanted quantiles, and γ = ε/(2m).
 Randomizer  None. People send their cell to the curator.
 Analyzer    For each share q, an edge t is chosen with probability proportional to
             e^{−γ·|F_t − qn|}. The choices for different shares are independent. The chosen edges
@@ -10,16 +10,17 @@ Analyzer    For each share q, an edge t is chosen with probability proportional 
             Edge t is accepted with probability e^{−γ·(s_t − min s)}, where s_t = |F_t − qn|. This
             probability is exact, since the exponent is a rational number.
 Privacy     Replacing one value changes each F_t, and so each s_t, by at most 1. Some s_t may grow
-            while others fall. So the choice of one edge is 2γ = ε/m-private, and all choices
-            together are ε-private. The true privacy loss may be smaller. The privacy curve is an
-            upper bound, too: every pure mechanism is dominated by randomized response (Kairouz, Oh,
-            Viswanath 2015), and the curve is computed from the losses of randomized response.
+            while others fall. So the choice of one edge is ε/m-private, since ε/m = 2γ, and all
+            choices together are ε-private. The true privacy loss may be smaller than ε. The privacy
+            curve is an upper bound, too: every pure mechanism is dominated by randomized response
+            (Kairouz, Oh, Viswanath 2015), and the curve is computed from the losses of randomized
+            response.
 Error       The error of the share below a chosen edge is F_t/n − q. If the data are known, its
-            exact law follows from the probabilities above. If cells have few people, the error is
-            nearly two-sided geometric with rate ε/(2m). Otherwise it is at most about the share of
-            people in one cell. If one cell has everybody, all edges on the same side of this cell
-            are equally likely. Every interval is the whole range, since a chosen edge does not tell
-            how many people are near it.
+            exact law follows from the probabilities above. If cells have few people, n times the
+            error is nearly two-sided geometric with rate γ. Otherwise the error is at most about
+            the share of people in one cell. If one cell has everybody, all edges on the same side
+            of this cell are equally likely. Every confidence interval is the whole range, since a
+            chosen edge does not tell how many people are near it.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
@@ -69,7 +70,9 @@ class UnknownShares:
         return self._whole, self._whole
 
     def query_margins(self, weights: NDArray[np.float64], confidence: float) -> tuple[float, float]:
-        reach = float(np.ptp(weights))  # the shares of all cells add up to 1
+        # The shares of all cells add up to 1, so the answer is between the smallest and the largest
+        # weight.
+        reach = float(np.ptp(weights))
         return reach, reach
 
     def population_margins(self, share: float, confidence: float) -> EdgeMargins:
@@ -82,7 +85,7 @@ class UnknownShares:
 
 @dataclass(frozen=True)
 class EdgeChooser(Estimator):
-    """Counts cells, and chooses an edge for each quantile."""
+    """Counts the people in each cell, and chooses an edge for each quantile."""
 
     task: Quantiles
     rate: Fraction  # γ
@@ -135,7 +138,7 @@ class EdgeChooser(Estimator):
         return [abs(people - share * tally.users) for people in self._below(tally.counts).tolist()]
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # A person in the first cell is below all edges.
+        # A person in the first cell is below all edges, so one message can raise all shares.
         return Shifts(most=1.0, least=0.0, everywhere=True).scaled(1 / users)
 
     def truth(self, held: Holding) -> Answer:
@@ -148,7 +151,7 @@ class EdgeChooser(Estimator):
         return self.task.errors(answer, held)
 
     def standard_error(self, users: int, held: Holding | None) -> float:
-        if held is None:  # everybody is in the first cell, or everybody is in the last
+        if held is None:  # for the worst data, everybody is in the first or in the last cell
             return max(max(share, 1 - share) for share in self.task.at)
         below, rate = self._below(held.counts), float(self.rate)
         worst = 0.0

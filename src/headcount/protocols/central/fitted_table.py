@@ -2,10 +2,10 @@
 
 Notation    There are n people, each in one cell of a table with d rows and e columns. The noise of
             a cell has the rate r, and the noise of a row's or a column's total has the rate s.
-            Noise Z of some rate has P(Z = z) = (1−a)/(1+a)·a^|z| with a = e^{−rate}. Its variance
-            is σ² for a cell and ρ² for a total. C is the noisy count of a cell. M and N are the
-            means of C in the cell's row and in its column, and G is the mean of C over all cells.
-            R is the noisy total of the cell's row, and H is the mean of R over all rows.
+            Noise Z of some rate has P(Z = z) = (1−a)/(1+a)·a^|z| with a = e^{−rate}. The variance
+            of Z is σ² for a cell and ρ² for a total. C is the noisy count of a cell. M and N are
+            the means of C in the cell's row and in its column, and G is the mean of C over all
+            cells. R is the noisy total of the cell's row, and H is the mean of R over all rows.
 Randomizer  None. People send their cell to the curator.
 Analyzer    Fit a table to all noisy counts by least squares, as in an analysis of variance. The
             fitted count of a cell is n/(de) + α + β + (C − M − N + G), with
@@ -13,8 +13,8 @@ Analyzer    Fit a table to all noisy counts by least squares, as in an analysis 
 Privacy     Replacing one value changes two cells, two rows and two columns by 1 each. So the
             guarantee is pure ε-differential privacy with ε = 2r + 4s. The option `margins` is the
             share 4s/ε of ε that is spent on the totals.
-Error       Unbiased. The variance of a row's total is (1 − 1/d)/(1/(eσ²) + 1/ρ²) for all data. The
-            more of ε is spent on the totals, the larger is the error of the cells.
+Error       Unbiased. The variance of a row's total is (1 − 1/d)/(1/(eσ²) + 1/ρ²) for all data. If
+            more of ε is spent on the totals, the error of the cells grows.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
@@ -51,12 +51,12 @@ from headcount.protocols.geometric_error import GeometricError
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
-_DIGITS = 12  # coefficients that differ only in later digits count as equal
+_DIGITS = 12  # coefficients that agree to this many decimal places count as equal
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The least-squares fit, and the law of its errors."""
+    """The least-squares fit of a table, and the law of the errors of its cells."""
 
     shape: tuple[int, int]
     cell_rate: float  # r
@@ -125,7 +125,7 @@ def _centered(numbers: Weights) -> Weights:
 
 @dataclass(frozen=True)
 class FittedCells(Estimator):
-    """Counts cells, adds noise to cells and totals, and fits a table to them."""
+    """Counts the people in each cell, adds noise to cells and totals, and fits a table to them."""
 
     task: Table
     cell_rate: Fraction

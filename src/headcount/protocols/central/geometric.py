@@ -1,7 +1,7 @@
 """Two-sided geometric noise on a count, a sum or a mean (Ghosh, Roughgarden, Sundararajan 2012).
 
-Notation    x_i is the number that person i holds, n is the number of people, L is the number of
-            levels (see `fixed_point`; a count has L = 1), and a = e^{−ε/L}.
+Notation    x_i is the number that person i holds, n is the number of people, the levels are 0, …, L
+            (see `fixed_point`), and a = e^{−ε/L}. A count has L = 1.
 Randomizer  People round their number to a level and send the level to the curator. They add no
             noise.
 Analyzer    Add noise Z to the sum of all levels, where P(Z = z) = (1−a)/(1+a)·a^|z|. Z is sampled
@@ -11,8 +11,8 @@ Privacy     Replacing one value changes the sum by at most L, and P(z)/P(z±L) �
             privacy curve.
 Error       Unbiased. In squared levels, the variance of the noise is 2a/(1−a)² for all data. No
             ε-private count has a smaller variance. Real numbers are rounded to levels at random,
-            without bias. Rounding adds less than one ten-thousandth of this variance, as long as
-            the sum of all levels fits into 60 bits.
+            without bias. There are so many levels that rounding adds less than one ten-thousandth
+            of this variance, unless the sum of all levels would then exceed 2^60.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
@@ -53,7 +53,7 @@ from headcount.protocols.levels import (
 from headcount.randomness.discrete_laplace import discrete_laplace
 from headcount.randomness.sources import SecureSource
 
-_ROUNDING_SHARE = 2.0**-14  # rounding may add this share of the variance of the noise
+_ROUNDING_SHARE = 2.0**-14  # rounding may add at most this share of the variance of the noise
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ class Geometric(Protocol):
     def grid(self) -> Grid:
         task, users = bounded(self), self.crowd.users
         levels = enough_levels(task, users, self.budget.epsilon, _ROUNDING_SHARE)
-        # If there are many levels already, smaller steps make no difference.
+        # Smaller steps are left out if the sum of all levels would exceed MOST_SUM. Then there are
+        # many levels already, and smaller steps would make no difference.
         finer = levels * self.steps
         return Grid(task, finer if finer <= MOST_SUM // users else levels)
 

@@ -1,14 +1,14 @@
 """Two-sided geometric noise on every bucket of a histogram.
 
-Notation    There are n people, each in one bucket. The noise is a multiple of 1/m, where m = 1 for
-            geometric noise and m = 1024 for Laplace noise, and a = e^{−ε/(2m)}.
+Notation    There are n people, each in one bucket. The noise is a multiple of 1/m. m is 1 for
+            geometric noise, and 1024 for the Laplace noise of `laplace_histogram`. a = e^{−ε/(2m)}.
 Randomizer  None. People send their bucket to the curator.
 Analyzer    Add Z/m to each count, where P(Z = z) = (1−a)/(1+a)·a^|z|. Z is sampled exactly, with
-            ε/(2m) as a rational number. Then subtract the excess of the total over n, divided by
-            the number d of buckets, from each estimate (see `known_total`).
+            ε/(2m) as a rational number. Then correct the total: divide its excess over n by the
+            number d of buckets, and subtract the result from each estimate (see `known_total`).
 Privacy     Replacing one value changes two counts by 1 each, so the guarantee is pure
-            ε-differential privacy. `accounting.buckets` computes the privacy curve of these two
-            buckets.
+            ε-differential privacy. `accounting.buckets` computes the privacy curve from the laws of
+            these two noisy counts.
 Error       Unbiased. The variance of each bucket is 2a/(m(1−a))²·(1 − 1/d) for all data.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
@@ -91,7 +91,7 @@ class GeometricHistogram(Protocol):
     trust = Trust.CENTRAL
     tasks: ClassVar[tuple[type[Task], ...]] = (Histogram,)
 
-    steps: ClassVar[int] = 1
+    steps: ClassVar[int] = 1  # m
     method: ClassVar[str] = "two-sided geometric noise, sampled exactly"
 
     @property

@@ -6,7 +6,8 @@ Analyzer    Add Laplace noise of scale 2/ε to each count, on a grid with steps 
             `laplace`). Then correct the estimates so that they add up to n, as for geometric noise
             (see `histogram`).
 Privacy     Pure ε-differential privacy, as for geometric noise.
-Error       Unbiased. The variance is slightly larger than that of geometric noise.
+Error       Unbiased. The variance is larger than that of geometric noise, but only slightly unless
+            ε is large.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 

@@ -8,11 +8,12 @@ Analyzer    `central.margins`: add Z with r = ε/4 to each total. `central.summe
             with r as a rational number.
 Privacy     Totals: replacing one value changes two rows and two columns by 1 each. So the guarantee
             is pure ε-differential privacy. The privacy curve is that of four noisy counts that
-            change by 1 each. Cells: replacing one value changes two cells by 1 each, and the
-            release consists of all noisy cells.
-Error       Unbiased. Totals: the variance is 2a/(1−a)², for all data. Cells: the variance of a
-            cell is multiplied by e for a row and by d for a column. So noise on cells is at least
-            as good for rows if e ≤ 4cosh²(ε/8), which is near 4 unless ε is large.
+            change by 1 each. Cells: replacing one value changes only two cells by 1 each, so noise
+            of rate ε/2 gives the same guarantee. It covers the release of all noisy cells.
+Error       Unbiased. Totals: the variance is 2a/(1−a)², for all data. Cells: the variance 2a/(1−a)²
+            of a cell is multiplied by e for the total of a row, and by d for the total of a column.
+            So for rows, noise on cells is at least as good as noise on totals if e ≤ 4cosh²(ε/8),
+            which is near 4 unless ε is large.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
@@ -49,7 +50,7 @@ from headcount.randomness.sources import SecureSource
 
 @dataclass(frozen=True)
 class CuratedMargins(Estimator):
-    """Counts cells, and adds noise to the totals or to the cells."""
+    """Counts the people in each cell, and adds noise to the totals or to the cells."""
 
     task: Margins
     rate: Fraction  # r
@@ -94,7 +95,7 @@ class CentralMargins(Protocol):
 
     task: Margins
     cells: ClassVar[bool] = False  # whether the noise is added to the cells
-    moved: ClassVar[int] = 4  # how many noisy numbers a replaced value changes
+    moved: ClassVar[int] = 4  # how many of the noisy counts change if one value is replaced
 
     @cached_property
     def randomizer(self) -> Disclosure:

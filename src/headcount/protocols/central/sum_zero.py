@@ -4,15 +4,16 @@ Notation    There are n people, each in one of d buckets. Z_b is the noise of bu
             vector of all Z_b. x = e^−ε.
 Randomizer  None. People send their bucket to the curator.
 Analyzer    Add Z_b to the count of each bucket b. P(z) is proportional to e^{−(ε/2)·Σ|z_b|} for all
-            vectors z that add up to 0. So the answers add up to n. Z is sampled exactly (see
+            vectors z that add up to 0. So the noisy counts add up to n. Z is sampled exactly (see
             `accounting.sum_zero`).
 Privacy     A person who moves to another bucket changes two counts by 1 each, and the total stays
             the same. So the guarantee is pure ε-differential privacy. The privacy loss is ε, 0 or
             −ε, and the probability of each of these losses is known.
 Error       Unbiased. The variance of a bucket is 2(d−1)/(d(d+1))·((1+x)·E[t] + xd)/(1−x), where t
             is the total that `accounting.sum_zero` defines. This is less than the variance of
-            independent noise. For two buckets, it is at most half of that variance. The errors of
-            any two buckets have the correlation −1/(d−1).
+            `central.geometric`, which adds independent noise and then corrects the total. For two
+            buckets, it is at most half of that variance. The errors of any two buckets have the
+            correlation −1/(d−1).
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
@@ -49,7 +50,7 @@ from headcount.protocols.geometric_error import GeometricError
 from headcount.randomness.bucket_noise import SumZeroDraws
 from headcount.randomness.sources import SecureSource
 
-# For more buckets, the noise takes long to draw, and its error is no smaller than that of
+# For more buckets, the noise takes long to draw, and its error is practically the same as that of
 # independent noise.
 _MOST_BUCKETS = 2**16
 
@@ -65,7 +66,9 @@ class SumZeroError(FixedTotalError):
         return math.sqrt(self.noise.variance)
 
     def margins(self, confidence: float) -> tuple[float, float]:
-        if self.noise.one is None:  # the margins of independent noise are wide enough
+        # If the law of one bucket takes too long to compute, the margins of independent noise are
+        # used, which are wide enough.
+        if self.noise.one is None:
             return GeometricError(float(self.noise.epsilon) / 2).margins(confidence)
         low, high = self.noise.one.central_interval(confidence)
         return float(-low), float(high)
@@ -83,7 +86,7 @@ class SumZeroError(FixedTotalError):
 
 @dataclass(frozen=True)
 class SumZeroBuckets(Estimator):
-    """Counts buckets, and adds noise that adds up to 0."""
+    """Counts the people in each bucket, and adds noise that adds up to 0."""
 
     noise: SumZero
 

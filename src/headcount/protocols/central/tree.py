@@ -1,18 +1,20 @@
 """A tree of counts with two-sided geometric noise (Hay, Rastogi, Miklau, Suciu 2010).
 
-Notation    There are n people, each in one of N cells. The tree has h levels (see
-            `protocols.tree`), and a = e^{−ε/(2h)}.
+Notation    There are n people, each in one of N cells. An edge is the border between two
+            neighboring cells. The tree has h levels (see `protocols.tree`), and a = e^{−ε/(2h)}.
 Randomizer  None. People send their cell to the curator.
 Analyzer    Add noise Z to the count of each node, where P(Z = z) = (1−a)/(1+a)·a^|z|. Z is sampled
             exactly, with ε/(2h) as a rational number. Fit a tree to the noisy counts by least
-            squares. The number of people below an edge is the sum of the fitted cells below it.
+            squares. The number of people below an edge is estimated by the sum of the fitted cells
+            below this edge.
 Privacy     Replacing one value changes at most two counts of each level, by 1 each. So the
             guarantee is pure ε-differential privacy. Each changed count has a privacy loss of
             ε/(2h) or −ε/(2h). The number of positive losses is binomial, and it determines the
             privacy curve.
 Error       Unbiased. `protocols.tree` states the variance, and `protocols.tree_error` computes the
             exact law. Without the option `fanouts`, the shape of the tree minimizes the mean
-            squared error of the share below an edge. This shape depends only on N.
+            squared error of the share of people below an edge, averaged over edges. This shape
+            depends only on N.
 Messages    1 per person, to the curator. The local ε is infinite, so the curator must be trusted.
 """
 
@@ -48,7 +50,7 @@ from headcount.randomness.sources import SecureSource
 
 @dataclass(frozen=True)
 class CuratedTree(TreeEstimator):
-    """Counts cells, and adds noise to the counts of all nodes."""
+    """Counts the people in each cell, and adds noise to the counts of all nodes."""
 
     rate: Fraction  # ε/(2h)
 
@@ -71,7 +73,7 @@ class CuratedTree(TreeEstimator):
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
         # The curator's noise does not depend on the messages. A person in the first cell is below
-        # all edges.
+        # all edges, so one message can raise the answers at all edges.
         return Shifts(most=1.0, least=0.0, everywhere=True).scaled(1 / users)
 
     def release_law(self, tally: Tally) -> Mapping[Any, Fraction] | None:
@@ -81,7 +83,7 @@ class CuratedTree(TreeEstimator):
 @lru_cache(maxsize=64)
 def _best(cells: int) -> tuple[int, ...]:
     # With h levels, the noise has h times the scale of the noise with one level, and so h² times
-    # its variance. The best shape is nearly the same for all ε.
+    # its variance. The best shape is nearly the same for all ε, so ε is left out here.
     return best_fanouts(cells, lambda levels: float(levels**2))
 
 

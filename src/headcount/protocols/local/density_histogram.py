@@ -2,18 +2,18 @@
 
 Notation    See `protocols.density_histogram`. x is a person's bin.
 Randomizer  The randomizer of a frequency oracle. The default is subset selection, which has the
-            smallest error for any number of bins. Paper: add two-sided geometric noise of rate ε/2,
-            which is Laplace noise on integers, to each of the K numbers of the one-hot vector of x.
-            K is (nε²)^{1/(2β+2)}, rounded.
-Analyzer    Take the counts of the oracle (paper: the sums of all vectors), and apply the
-            polynomials of `protocols.density_histogram` to them.
-Privacy     The privacy of the oracle, which is pure. Paper: a person who moves to another bin
-            changes two numbers by one each. So the privacy loss ε' ≤ ε is twice that of one number
-            (see `local.laplace-mean`).
-Error       V is near 4ne^ε/(e^ε−1)². It is smaller for few bins. Paper: V is near 8n/ε², which is
-            twice as large if ε is small. The integrated squared error falls like
-            (nε²)^{−2β/(2β+2)}, which is the best rate of any local protocol.
-Messages    1 message of the oracle. Paper: 1 message of K integers.
+            smallest error for any number of bins. The paper's randomizer instead adds two-sided
+            geometric noise of rate ε/2, which is Laplace noise on integers, to each of the K
+            numbers of the one-hot vector of x. There, K is (nε²)^{1/(2β+2)}, rounded.
+Analyzer    Take the counts of the oracle, or the sums of the paper's vectors over all people. Apply
+            the polynomials of `protocols.density_histogram` to them.
+Privacy     The privacy of the oracle, which is pure. With the paper's randomizer, a person who
+            moves to another bin changes two numbers by one each. So the privacy loss ε' ≤ ε is
+            twice that of one number (see `local.laplace-mean`).
+Error       V is near 4ne^ε/(e^ε−1)². It is smaller for few bins. With the paper's randomizer, V is
+            near 8n/ε², which is twice as large if ε is small. The integrated squared error falls
+            like (nε²)^{−2β/(2β+2)}, which is the best rate of any local protocol.
+Messages    1 message of the oracle. The paper's randomizer sends 1 message of K integers.
 """
 
 from collections.abc import Mapping
@@ -149,7 +149,7 @@ class VectorSums(Estimator):
 
 @dataclass(frozen=True)
 class LaplaceBins(Protocol):
-    """The frequency oracle of the paper."""
+    """The paper's protocol for the counts of all bins: each person sends a noisy one-hot vector."""
 
     name = "local.density-histogram"
     trust = Trust.LOCAL
@@ -177,7 +177,8 @@ class LaplaceBins(Protocol):
 
     @cached_property
     def curve(self) -> SymmetricCurve:
-        # Two numbers change. Rounding changes the law of each by a small total variation.
+        # If a person moves to another bin, two numbers change. Rounded probabilities change the law
+        # of each number by a small total variation.
         exact = MovedCurve.of(*moved_laws(self.parameters["rate"], 1))
         near = NearCurve(exact, 2 * len(self.randomizer.sent) / FINE)
         return SymmetricCurve(near.delta, self.local_epsilon, steps=2)

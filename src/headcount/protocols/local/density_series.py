@@ -26,8 +26,8 @@ Error       The estimate is unbiased for 1 + Σ_{j≤k} θ_j φ_j. Given v, and 
             periodically, is smooth where high meets low, and that it is no rougher than
             1 + cos(4πu), which rises and falls twice. Let m be the number of periods of a term.
             Then Σ m^{2β}·θ² ≤ 4^β/2 over all terms, and ∫ bias² ≤ ((k+1)/4)^{−2β}/2. k is the odd
-            number that minimizes the sum of this bound and of the variance kB²/n. Paper: k is the
-            odd number nearest to (nε²)^{1/(2β+2)}. The integrated squared error falls like
+            number that minimizes the sum of this bound and of the variance kB²/n. In the paper, k
+            is the odd number nearest to (nε²)^{1/(2β+2)}. The integrated squared error falls like
             (nε²)^{−2β/(2β+2)}.
 Messages    1 message of k bits. Bit j is set if z_j is +1.
 """
@@ -174,7 +174,9 @@ class SignRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class SeriesError(DensityError):
-    """The error of the series. The noise is stated for the worst data, and includes sampling."""
+    """The error of the series. Its noise is stated for the worst data, and already includes the
+    error of sampling a crowd from a population.
+    """
 
     def population_margins(self, confidence: float) -> tuple[Answer, Answer]:
         return self.margins(confidence)
@@ -188,7 +190,7 @@ class SeriesEstimator(Estimator):
     signs: SignRandomizer
 
     simulates_exactly = False
-    worst_is_attained = False  # no number is always rounded to the worst signs
+    worst_is_attained = False  # the stated variance is an upper bound, which data need not attain
 
     @cached_property
     def amplitude(self) -> float:
@@ -321,7 +323,7 @@ class DensitySeries(Protocol):
     def check_options(self) -> None:
         if self.terms is not None:
             terms = checks.whole("terms", self.terms, low=1, high=MOST_TERMS)
-            if terms % 2 == 0:  # ⟨z,v⟩ = 0 would need another random draw
+            if terms % 2 == 0:  # then ⟨z,v⟩ could be 0, which has no sign
                 raise InvalidParameter(f"`terms` must be odd, got {terms}")
             object.__setattr__(self, "terms", terms)
 
@@ -355,7 +357,8 @@ class DensitySeries(Protocol):
 
     @cached_property
     def curve(self) -> PointCurve:
-        # Of all ε-private mechanisms, randomized response has the largest privacy curve.
+        # Of all ε-private mechanisms, randomized response has the largest privacy curve. So its
+        # curve is an upper bound.
         return PointCurve(self.guarantee.epsilon, 0.0)
 
     @property

@@ -24,8 +24,8 @@ Privacy     Pure: for every hash H, the report of H(x) has the privacy of k-ary 
             values.
 Error       κ is the probability that two given buckets have the same hash, and κ' is the
             probability that three given buckets have the same hash. Both are computed exactly, and
-            are a little smaller than without guards. The q of `frequency_oracle` is
-            κp + (1−κ)t/2^64. Its r and s also follow from κ and κ'. For many buckets, κ is near
+            are a little smaller than without guards. In the notation of `frequency_oracle`, q is
+            κp + (1−κ)t/2^64, and r and s also follow from κ and κ'. For many buckets, κ is near
             1/g, and the variance per person for a rare bucket is near (e^ε+g−1)²/((g−1)(e^ε−1)²).
             By default, g is the integer near e^ε + 1 that minimizes this variance.
 Messages    1 message, which consists of l(m+1) bits for the hash and of one of g values.
@@ -60,7 +60,7 @@ from headcount.randomness.draws import WHOLE, uniform
 
 MOST_VALUES = 2**16
 _EVEN = 4  # the number of additional bits of v that make the intervals nearly equally long
-_CELLS = 1 << 19  # the number of hashes of buckets that are computed at a time
+_CELLS = 1 << 19  # the number of hashes of buckets that are computed, or listed, at a time
 _LOG_BLOCK = 13  # the hashes of 2^_LOG_BLOCK buckets are kept at a time
 _COEFFICIENTS = 1 << 24  # the largest number of coefficients that are kept
 _REPORTS = 1 << 16  # the number of reports that are transformed at a time
@@ -215,8 +215,9 @@ class HashingEstimator(SupportEstimator):
 
     @property
     def supported(self) -> tuple[int, int]:
-        # Half of all 2^m numbers, for example the lower half, can have the same hash. With two
-        # values, all numbers of the other half then have the other hash.
+        # At most half of all 2^m numbers have the same hash, so a report supports at most `half`
+        # buckets. With two values, exactly half of the numbers have each hash. Then a report also
+        # leaves out at most `half` buckets.
         half = 1 << (self.hashes.log_size - 1)
         return self.task.domain - half if self.hashes.values == 2 else 0, half
 
@@ -287,7 +288,7 @@ class HashingEstimator(SupportEstimator):
             reports = payload[start : start + _REPORTS]
             for which, words in _sums(reports[:, :bits]):
                 weights = coefficients[which][reports[:, bits]]
-                # The last bit of a word is that of b.
+                # The last bit of each sum of words is ⟨u, b⟩, which gives the sign.
                 weights = np.where(words & 1, -weights, weights)
                 sums = np.bincount(words >> 1, weights, minlength=size)
                 signs += sums.astype(np.int64)
@@ -344,7 +345,7 @@ def best_values(epsilon: float) -> int:
 class Hashing(FrequencyOracle):
     name = "local.hashing"
 
-    # The number g of hash values. The default has the smallest variance.
+    # The number g of hash values. By default, it is the number with the smallest variance.
     values: int | None = None
 
     def check_options(self) -> None:

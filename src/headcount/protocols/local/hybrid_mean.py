@@ -17,10 +17,10 @@ Error       The variance for level j is
             variance is larger at the ends of the range than in the middle, by L²/4·β/(1−β). The
             variance of one bit is larger in the middle than at the ends, by L²/4. For α = 1−β the
             two differences cancel, and the variance is the same for all levels. If this variance is
-            not smaller than the largest variance of one bit, α = 0. Paper: the windows have the
-            paper's size, for which 1−β is near 1−e^{−ε/2}, and α = 0 up to ε = 0.61. On [−1, 1]
-            with ε = 1, the variance is 4.29 with the paper's window, 4.27 with the best window, and
-            4.68 with one bit.
+            not smaller than the largest variance of one bit, α = 0. In the paper, 1−β is near
+            1−e^{−ε/2} because of the size of its windows, and α = 0 up to ε = 0.61. On [−1, 1] with
+            ε = 1, the variance is 4.29 with the paper's window, 4.27 with the best window, and 4.68
+            with one bit.
 Messages    1 message: the bit 0 or 1, or an output plus 2.
 """
 
@@ -48,7 +48,7 @@ from headcount.protocols.windows import WindowedMean, Windows, paper_window, win
 from headcount.randomness.draws import WHOLE, bernoulli, uniform
 from headcount.randomness.totals import binomial
 
-_ONE_BIT = 0.61  # with the paper's window, one bit is better up to this ε
+_ONE_BIT = 0.61  # up to this ε, one bit is better than a mixture with the paper's window
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Mixture:
 
     @property
     def share_weight(self) -> int:
-        """The number α·2^64, with α = 1 − β."""
+        """The number α·2^64. α is 1 − β, or 0 without windows."""
         return WHOLE - self.windows.weight if self.windows else 0
 
     @property
@@ -207,7 +207,10 @@ class HybridMean(WindowedMean):
         return Mixture(bit, self._windows(bit))
 
     def _windows(self, bit: OneBit) -> Windows | None:
-        """The windows with the smallest variance for α = 1 − β; None if one bit is as good."""
+        """The windows with the smallest variance for α = 1 − β, or the windows of the paper.
+
+        The result is None if one bit is at least as good.
+        """
         levels, epsilon = bit.levels, self.budget.epsilon
         if self.calibration == "paper":
             size = paper_window(levels, epsilon)
@@ -216,7 +219,7 @@ class HybridMean(WindowedMean):
         both = (1 - blind) * variances + blind * bit.variances[0]
         best = int(both.argmin())
         # One bit has its largest variance in the middle. Rounding may add ¼ to the variance of the
-        # mixture.
+        # mixture, so the mixture must be better by more than ¼.
         worse = bit.variances[levels // 2] > both[best] + 1 / 4
         return Windows(levels, best + 1, epsilon) if worse else None
 

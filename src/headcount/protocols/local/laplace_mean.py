@@ -112,7 +112,8 @@ class Noise:
 
         Probabilities fall as |z| grows, so the probabilities of a message differ most for the
         levels 0 and L. The ratio of these two probabilities is P(z)/P(z + L). For a message at an
-        end of the range, it is the ratio of the tails from z and from z + L.
+        end of the range, tails take the place of single probabilities: the ratio is that of the
+        tail from z and the tail from z + L.
         """
         last = len(self.weights) - 1
         tails = list(accumulate(reversed(self.weights)))[: self.levels + 1]
@@ -187,8 +188,8 @@ class LaplaceEstimator(NoisySum):
         return int(tally.counts[0]) - tally.users * self.reach
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
-        # A message adds between −C/L and 1 + C/L of the range to the sum, because any noise is
-        # allowed.
+        # A dishonest person may send any message. So a message adds between −C/L and 1 + C/L times
+        # the length of the range to the sum.
         return linear_shifts(self, users, end_messages(alphabet))
 
     def simulate_levels(self, held: Holding, source: Source) -> NDArray[np.int64]:
@@ -211,8 +212,8 @@ class LaplaceEstimator(NoisySum):
 def _calibrate(epsilon: float, levels: int, reach: int) -> Noise:
     """The noise with nearly the largest rate whose local privacy loss is at most ε."""
     target = min(epsilon, _MOST_EPSILON)
-    # Rounding to integers changes the smallest weight by at most 1. Floats add a few rounding
-    # errors.
+    # `least` is about the smallest weight. Rounding to integers changes a weight by at most 1, and
+    # floats add a few rounding errors. The rate is smaller by the share `spare` to allow for both.
     least = FINE * math.tanh(target / levels / 2) * math.exp(-target * (1 + reach / levels))
     spare = 2 / (least * target) + 64 * ROUNDING
     while True:

@@ -1,12 +1,13 @@
-"""The totals of a table's rows and columns in local trust: each person answers about rows or about
-columns, or each person answers about cells, which are then added up.
+"""The totals of a table's rows and columns in local trust. In one protocol, each person answers
+about rows or about columns. In the other, each person answers about cells, which are then added up.
 
 The response about cells is that of Warner 1965 and Kairouz, Bonawitz, Ramage 2016. The sets of rows
 or columns are those of Ye, Barg 2018.
 
-Notation    There are n people, each in one cell of a table with d rows and e columns. k is the
-            number of rows, or of columns. p is the probability that a report supports the bucket of
-            its owner, and q is the probability that it supports a given other bucket (see
+Notation    There are n people, each in one cell of a table with d rows and e columns. A side of the
+            table is all its rows, or all its columns. So k, the size of a side, is d or e. A bucket
+            is a row, a column or a cell. p is the probability that a report supports its owner's
+            bucket, and q is the probability that it supports a given other bucket (see
             `frequency_oracle`).
 Randomizer  `local.margins`: draw rows or columns by a fair coin. Send the coin, and a set of rows,
             or of columns, as in `local.subset`. Devices draw the coin, so nobody has to assign the
@@ -177,8 +178,8 @@ class AskedError:
     def _margin(self, confidence: float, sign: int) -> NDArray[np.float64]:
         """The margin above the estimate (sign 1), or below it (sign −1).
 
-        The variance is that of a crowd whose true total is the end of the interval. So a small
-        crowd does not need the largest variance of all crowds.
+        The margin is computed for a crowd whose true total is the end of the interval. This fixes
+        the variance, so that a small crowd does not need the largest variance of all crowds.
         """
         margin = np.zeros(len(self.value))
         for _ in range(_STEPS):
@@ -196,7 +197,7 @@ class AskedError:
 
 @dataclass(frozen=True)
 class TotalsEstimator(Estimator):
-    """An analyzer of totals whose error is known for each side."""
+    """An analyzer of totals. A subclass states the errors of rows and of columns."""
 
     task: Margins
 
@@ -376,7 +377,7 @@ class LocalMargins(Protocol):
 
     @cached_property
     def curve(self) -> PairCurve:
-        """The curve if a person's row and column both change. A report is about one of the two."""
+        """The curve for a person whose row and column both change. A report is about only one."""
         one: list[float] = []
         two: list[float] = []
         for oracle in self.oracles:

@@ -2,8 +2,8 @@
 
 Notation    x ∈ [low, high] is a person's number, and n is the number of people.
 Randomizer  Round x at random, and without bias, to low or high. Then apply randomized response.
-Analyzer    The mean is low + (high−low)·(share of high). The share of people whose number was
-            rounded to high is estimated as in randomized response.
+Analyzer    Estimate the share s of people whose number was rounded to high, as in randomized
+            response. The estimated mean is low + (high−low)·s.
 Privacy     The privacy of `local.randomized-response`: each report is ε-private.
 Error       Let γ be half of (e^ε−1)/(e^ε+1), and f = (x−low)/(high−low). The variance per person is
             (high−low)²·((¼−γ²)/(4γ²) + f(1−f)). It is largest for f = ½, where it is
@@ -42,7 +42,7 @@ class OneBitMean(Protocol):
 
     @cached_property
     def response(self) -> RandomizedResponse:
-        """The protocol with which people report the end to which their number was rounded."""
+        """The protocol by which people report whether their number was rounded to low or high."""
         return RandomizedResponse(Count(), self.budget, self.crowd)
 
     @cached_property

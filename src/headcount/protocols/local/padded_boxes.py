@@ -1,10 +1,11 @@
-"""Boxes in local trust: each person's ticks are filled up to k values, and the person reports a
-random set of values (PrivSet: Wang, Huang, Nie, Wang, Xu, Yang 2018).
+"""Boxes that people tick, in local trust: each person's ticks are filled up to k values, and the
+person reports a random set of values (PrivSet: Wang, Huang, Nie, Wang, Xu, Yang 2018).
 
 Notation    There are m boxes, and each person ticks at most k of them. There are d = m + k values:
-            the boxes and k fillers. x is a person's set of exactly k values: the ticks, and then
-            the first fillers. w is the size of reports, and i is the number of values of x in a
-            report. n is the number of people, and c of them ticked a given box.
+            the boxes and k fillers. x is a person's set of exactly k values: the ticked boxes, and
+            as many of the first fillers as are missing. w is the size of reports, and i is the
+            number of values of x in a report. n is the number of people, and c of them ticked a
+            given box.
 Randomizer  Report a set of w values. There are C(k,i)·C(m,w−i) sets for each i. Each set with i > 0
             is about e^ε times as likely as each set with i = 0. The probability of each i is
             t_i/2^64 with t_i = ⌊2^64·C(k,i)·C(m,w−i)·e^ε/((C(d,w) − C(m,w))·e^ε + C(m,w))⌋ for
@@ -13,8 +14,8 @@ Analyzer    A report supports the boxes in it. It supports a ticked box with pro
             and another box with probability q = (w − E(i))/m. If N reports support a box,
             (N − nq)/(p − q) estimates the number of people who ticked it.
 Privacy     Pure: a set with i > 0 is at most e^ε times as likely as one with i = 0, since t_i is
-            rounded down for i > 0. Two people may have no value in common. Then a report may have
-            i > 0 for one of them, and i = 0 for the other.
+            rounded down for i > 0. Ratios near e^ε occur between two people without a common value,
+            since a report may then have i > 0 for one of them, and i = 0 for the other.
 Error       Unbiased. The variance is (cp(1−p) + (n−c)q(1−q))/(p−q)². w minimizes the larger of the
             variances for c = 0 and for c = n. Intervals are computed from the exact law of N. If
             people instead drew one of their k values and reported it with a histogram protocol, the
@@ -88,7 +89,9 @@ class SetLaw:
     def support(self) -> Support:
         common = sum(Fraction(i * weight, WHOLE) for i, weight in enumerate(self.weights))
         own, other = common / self.ticks, (self.size - common) / self.boxes
-        none = Fraction(0)  # s and r have no fixed value: they depend on how people combine ticks
+        # The s and r of `frequency_oracle` have no fixed value, because they depend on how people
+        # combine ticks. They are not used.
+        none = Fraction(0)
         return Support(Fraction(own), Fraction(other), none, none)
 
 
@@ -170,7 +173,8 @@ class SetRandomizer(Randomizer):
         common = self._table.sample(source, len(encoded))
         inside = _chosen(common, ticks, source)
         outside = _chosen(size - common, boxes, source)
-        # The r-th own value is in the report if the r-th bit of `inside` is set.
+        # The r-th own value is in the report if the r-th bit of `inside` is set. In the same way,
+        # `outside` decides about the other values.
         place = np.maximum(np.cumsum(own, axis=1) - 1, 0)
         other = np.maximum(np.cumsum(~own, axis=1) - 1, 0)
         bits = np.where(
@@ -209,7 +213,7 @@ class SetError:
     """The error of each box, from the exact law of the number of reports that support it."""
 
     law: SupportError
-    # Intervals of shares need the same margins many times.
+    # The margins for each confidence, which are kept because intervals of shares need them often.
     _known: dict[float, tuple[Answer, Answer]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -346,8 +350,8 @@ class PaddedBoxes(Protocol):
 
     @cached_property
     def curve(self) -> PairCurve:
-        """The privacy curve for two sets x without a common value. Reports are grouped by how many
-        values of each set they contain.
+        """The privacy curve for two people whose sets x have no common value. Reports are grouped
+        by how many values of each set they contain.
         """
         law, groups = self.reports, []
         for one, two in np.ndindex(len(law.weights), len(law.weights)):

@@ -6,8 +6,8 @@ Randomizer  Report x, or its opposite with probability t/2^64. t is the smallest
             (2^64−t)/t ≤ e^ε. Reports have exactly these probabilities.
 Analyzer    The number of people with the value 1 is estimated by ĉ = (Σy − qn)/(1−2q), where the
             sum is over all reports y, and q = t/2^64 (see `flipped_bits`).
-Privacy     Pure: each report is ε'-private with ε' = ln((2^64−t)/t) ≤ ε. This does not depend on
-            who else takes part.
+Privacy     Pure: each report is ε'-private with ε' = ln((2^64−t)/t) ≤ ε. The guarantee does not
+            depend on who else takes part.
 Error       With γ = ½ − t/2^64, the variance is n(¼−γ²)/(4γ²). The error of any local protocol is
             Ω(√n/ε) (Beimel, Nissim, Omri 2008; Chan, Shi, Song 2012).
 Messages    1 message of 1 bit.

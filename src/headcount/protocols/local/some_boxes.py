@@ -1,4 +1,4 @@
-"""Boxes in local trust: each person sends one randomized response about some of the boxes.
+"""Boxes that people tick, in local trust: each person gives a randomized answer about a few boxes.
 
 Responses are those of Warner 1965 and of Kairouz, Bonawitz, Ramage 2016.
 
@@ -9,8 +9,8 @@ Randomizer  Draw a uniform box j. The person answers about the s boxes j, j+1, �
             box comes the first one). Report j and a combination of ticks in these boxes. Report
             each false combination with probability q, and otherwise the true one. Devices draw the
             box, so nobody has to assign it. The box does not depend on the value.
-Analyzer    If y reports have a tick for a box, and z reports have none, the number of people who
-            ticked it is estimated by n/2 + (m/s)·(y − z)/(2g).
+Analyzer    If y reports say that a box is ticked, and z reports say that it is not, the number of
+            people who ticked the box is estimated by n/2 + (m/s)·(y − z)/(2g).
 Privacy     Pure: the probabilities of a report for two values have a ratio of at most
             (1 − (D−1)q)/q ≤ e^ε. The box j is public. So nobody is hidden by people who answer
             about other boxes, and no amplification by sampling is claimed.
@@ -82,8 +82,8 @@ def blocks(codes: NDArray[Any], firsts: NDArray[Any], boxes: int, each: int) -> 
 class BlockRandomizer(Randomizer):
     """Sends a uniform box, and a response about this box and the boxes after it."""
 
-    boxes: int
-    each: int
+    boxes: int  # m
+    each: int  # s
     weight: int  # q·2^64
     first: int | None = None  # the first box, if a device has already drawn it
 
@@ -157,7 +157,8 @@ class BlockError:
             deviations = -NormalDist().inv_cdf((1 - confidence) / 2)
             margin = deviations * self.standard_error + self.reach / 2
         else:
-            # Bernstein: P(error > s) ≤ exp(−s²/(2(variance + width·s/3))).
+            # Bernstein: P(error > x) ≤ exp(−x²/(2(variance + width·x/3))). Here the width is
+            # `reach` + ½.
             log = math.log(2 / (1 - confidence))
             third = log * (self.reach + 0.5) / 3
             margin = third + math.sqrt(third**2 + 2 * log * self.standard_error**2)

@@ -49,9 +49,10 @@ from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, unifo
 
 _LISTED = 20  # with at most this many buckets, all sets are listed
 _PEOPLE = 1 << 16  # the number of people whose sets are made at a time
-_DIGITS = 12  # the probability of the bits that are drawn first has fewer binary digits than this
-# The times to draw one more set and to add one more bucket, in multiples of the time to draw one
-# random byte.
+# The bits that are drawn first are ones with a probability of fewer than this many binary digits.
+_DIGITS = 12
+# The times to draw one more row of bits and to add one more bucket, in multiples of the time to
+# draw one random byte.
 _ROW, _STEP = 25, 25
 
 
@@ -66,7 +67,7 @@ def every_set(buckets: int, size: int) -> NDArray[np.uint32]:
 
 
 def _rows(people: int, few: float) -> int:
-    """How many rows of bits are drawn for this many people, if a row is small enough with
+    """How many rows of bits are drawn for this many people, if a row has fewer than w ones with
     probability `few`.
     """
     return math.ceil(people / few + 4 * math.sqrt(people) / few) + 1
@@ -93,7 +94,8 @@ class SubsetRandomizer(Randomizer):
             "buckets": self.buckets,
             "size": self.size,
             "weight": str(self.weight),
-            # With many buckets, some rows of bits are drawn first.
+            # With many buckets, a set begins as a row of random bits. `first` is the weight of a 1.
+            # A device draws this many `rows` at a time, until a row has fewer than w ones.
             "first": None if self.buckets <= _LISTED else str(self._first[0]),
             "rows": None if self.buckets <= _LISTED else _rows(1, self._first[1]),
         }
@@ -136,8 +138,8 @@ class SubsetRandomizer(Randomizer):
             people = np.flatnonzero(lies == lie)
             numbers = every_set(self.buckets - 1, self.size - 1 + lie)
             drawn = numbers[uniform(source, len(people), len(numbers), np.uint32)]
-            # In the sets `drawn`, the other buckets are numbered without a gap. A bit for the
-            # owner's bucket is inserted.
+            # The sets `drawn` leave out the owner's bucket and number the others without a gap. So
+            # a bit for the owner's bucket is inserted.
             place = own[people].astype(np.uint32)
             below = (np.uint32(1) << place) - np.uint32(1)
             drawn += drawn & ~below
@@ -232,7 +234,7 @@ class SubsetEstimator(SupportEstimator):
     def supports(self) -> SupportSets | None:
         buckets, size = self.task.domain, self.size
         if buckets * math.comb(buckets, size) > MOST_DRAWS:
-            return None  # then the correlation of two buckets, about −1/(d−1), is ignored
+            return None  # then simulations ignore that buckets have correlations of about −1/(d−1)
         sets = combinations(range(buckets), size)
         return SupportSets.of(np.array([np.isin(np.arange(buckets), some) for some in sets]))
 

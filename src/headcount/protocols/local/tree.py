@@ -1,4 +1,4 @@
-"""A tree of counts in local trust: everybody answers about one level.
+"""A tree of counts in local trust: each person answers about one random level.
 
 Cormode, Kulkarni, Srivastava 2019 proposed trees in local trust. The probabilities of the bits are
 those of Wang, Blocki, Li, Jha 2017.
@@ -13,25 +13,26 @@ Randomizer  Draw a uniform level l. Send l, and an independent bit for each of t
             variance.
 Analyzer    If n_l people answer about level l, and y of them send a 1 for a node, the count of the
             node is estimated by h(y − n_l·q)/(p − q). A tree is fitted to these counts by least
-            squares. The number of people below an edge is the sum of the fitted cells below it.
+            squares. The number of people below an edge between two cells is the sum of the fitted
+            counts of all cells below the edge.
 Privacy     Pure: on every level, at most two bits of a report have different laws for two cells. So
             ε' = ln(p(1−q)/(q(1−p))) ≤ ε. The level is public. People who answer about other levels
             hide nobody, so no amplification by sampling is claimed. If people answered about all
             levels with ε/h each, the variance would be about h times as large.
 Error       Unbiased. Let b_v be the coefficient of node v in the number of people below edge t. Let
             b_l(x) be the coefficient of the node of level l that contains cell x. People are
-            independent, and a person in cell x has the variance
+            independent, and a person in cell x adds the variance
 
                 h·Σ_l (σ²·Σ_v b_v² + (κ+1)·b_l(x)²) − (1[x < t] − t/N)²,
 
-            with σ² = q(1−q)/(p−q)² and κ = (1−p−q)/(p−q). The terms after σ²·Σ_v b_v² come from the
-            random levels, and from a person's own bit. The variance does not include the error of
-            sampling the crowd from a population. The error is largest if the whole crowd is in one
-            cell. Intervals are those of `sampled_groups`, and treat the error as nearly normal
-            unless the crowd is small. The width of a band comes from simulated crowds. Without the
-            option `fanouts`, the shape of the tree minimizes the mean squared error of the share
-            below an edge, for people who are spread evenly over the cells. This shape has fewer
-            levels if ε is large.
+            with σ² = q(1−q)/(p−q)² and κ = (1−p−q)/(p−q). The sum over v is over the nodes of level
+            l. The terms after it come from the random levels, and from a person's own bit. The
+            variance does not include the error of sampling the crowd from a population. The error
+            is largest if the whole crowd is in one cell. Intervals are those of `sampled_groups`,
+            and treat the error as nearly normal unless the crowd is small. The width of a
+            confidence band for all edges comes from simulated crowds. Without the option `fanouts`,
+            the shape of the tree minimizes the mean squared error of the share below an edge, for
+            people who are spread evenly over the cells. This shape has fewer levels if ε is large.
 Messages    1 message, with the level and N bits.
 """
 
@@ -67,8 +68,9 @@ from headcount.protocols.tree_protocol import TreeProtocol
 from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, uniform
 from headcount.randomness.totals import binomial, groups
 
-_MOST_SIMULATED = 1_000_000  # about the largest number of nodes that are simulated for a band
-_MOST_BANDS = 1000  # the largest number of errors that are simulated for a band
+# A confidence band for all edges comes from simulated crowds.
+_MOST_SIMULATED = 1_000_000  # about the largest number of nodes in all simulations together
+_MOST_BANDS = 1000  # the largest number of simulations
 _AT_ONCE = 100_000  # about the number of nodes that are simulated at once
 
 
@@ -169,10 +171,10 @@ class Design:
     def variances(
         self, below: NDArray[np.float64], edges: NDArray[np.int64] | None = None
     ) -> NDArray[np.float64]:
-        """The variance of a person, averaged over people, for each of `edges`.
+        """The variance that a person adds, averaged over people, for each of `edges`.
 
-        `below` is the share of people below each edge between two cells. If `edges` is None, all
-        these edges are used.
+        `below` is the share of people below each edge between two cells. If `edges` is None, the
+        result has a variance for every edge between two cells.
         """
         edges = self.edges if edges is None else edges
         every = np.concatenate([[0.0], below, np.ones(self.fit.tree.cells - self.cells + 1)])
@@ -188,7 +190,7 @@ class Design:
 
     @cached_property
     def worst(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The largest variance of a person for each edge, and a cell in which a person has it."""
+        """For each edge, the largest variance that a person can add, and a cell that has it."""
         most = np.full(len(self.edges), -np.inf)
         where = np.zeros(len(self.edges), dtype=np.int64)
         middle = self.edges / self.fit.tree.cells
@@ -208,7 +210,9 @@ class Design:
     def of_query(
         self, weights: NDArray[np.float64], below: NDArray[np.float64]
     ) -> tuple[float, float, float]:
-        """The mean variance of a person, the largest variance and the reach, for a linear query."""
+        """Three numbers for a linear query: the variance that a person adds, averaged over people;
+        the largest such variance; and the `reach`.
+        """
         tree, b = self.fit.tree, self.fit.coefficients(weights)
         own = b[tree.paths(np.arange(self.cells))]
         variances = self._variances[0] * float(b @ b) + self._variances[1] * (own**2).sum(axis=1)
@@ -244,7 +248,7 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class LocalTreeError:
-    """The error of the shares below all edges, for `users` people whose shares are `below`."""
+    """The error of the shares of people below all edges. The shares themselves are near `below`."""
 
     design: Design
     users: int
@@ -298,7 +302,7 @@ class LocalTreeError:
         )
 
     def band_margins(self, confidence: float) -> EdgeMargins:
-        """Margins from simulated errors of a crowd like the estimated one (see `tree_error`).
+        """Margins from simulated errors of a crowd with the estimated shares (see `tree_error`).
 
         A small crowd may differ too much from its estimate. In this case, each edge gets its own
         margin, and the allowed probability of an error is divided equally among all edges.

@@ -11,9 +11,9 @@ Analyzer    A report supports the buckets whose bits are 1 (see `frequency_oracl
 Privacy     Pure: for two different values of x, only two bits have different laws. So
             ε' = ln(p(1−q)/(q(1−p))) ≤ ε.
 Error       Symmetric: the variance per person is e^{ε/2}/(e^{ε/2}−1)² for all data. Optimized: for
-            a rare bucket, the variance per person is 4e^ε/(e^ε−1)², which is smaller. For a bucket
-            that holds everybody, it is larger than this by 1. In both cases, the errors of
-            different buckets are independent.
+            a rare bucket, the variance per person is 4e^ε/(e^ε−1)², which is smaller than the
+            symmetric variance. For a bucket that holds everybody, the variance is larger by 1 than
+            for a rare bucket. In both cases, the errors of different buckets are independent.
 Messages    1 message of d bits.
 """
 

@@ -1,1 +1,1 @@
-"""Shuffle trust: everyone adds a little noise, and a shuffler hides who sent which message."""
+"""Shuffle trust: a shuffler hides who sent which message, and people or the shuffler add noise."""

@@ -4,11 +4,12 @@ Notation    ε0 is the ε of the local protocol. n is the number of people; h of
 Randomizer  The randomizer of the local protocol for ε0.
 Analyzer    The analyzer of the local protocol.
 Privacy     The best bound that is proven for the randomizer (see `accounting.amplification`). For
-            binary response, it is the exact maximum over datasets. For k-ary response, and for
-            other randomizers with few values and few messages, it is the privacy blanket. For all
-            others, it is the clones bound of Feldman, McMillan, Talwar 2021. ε0 is as large as the
-            budget allows.
-            Paper: the closed form of Feldman, McMillan, Talwar 2021.
+            binary response, it is the maximum over all datasets, which is exact for up to 10,000
+            honest people. For k-ary response, and for other randomizers with few values and few
+            messages, it is the privacy blanket. For all others, it is the clones bound of Feldman,
+            McMillan, Talwar 2021. ε0 is as large as the budget allows.
+            With `calibration="paper"`, the bound is the closed form of Feldman, McMillan, Talwar
+            2021.
 Error       The error of the local protocol for ε0.
 Messages    The messages of the local protocol. If the shuffler and the analyzer collude, the
             privacy loss is ε0.
@@ -56,7 +57,7 @@ def _bound(kind: type[Protocol], task: Task, honest: int) -> Amplification:
     if name in ("local.randomized-response", "local.one-bit-mean"):
         return BinaryResponse(honest)
     if name == "local.k-ary":
-        # For two values, the law of binary response is tighter than the blanket.
+        # For two values, k-ary response is binary response, which has a tighter bound.
         return BinaryResponse(honest) if task.domain == 2 else Blanket.k_ary(honest, task.domain)
     # The law must be short for every ε0. It is longest for the smallest or the largest ε0.
     few = task.numbered and task.domain <= _FEW

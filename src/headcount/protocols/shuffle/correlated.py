@@ -10,8 +10,8 @@ Analyzer    (number of +1) − (number of −1), minus the mean of the noise.
 Privacy     Let f be the law of the sum of independent variables NB(1, ab) and NB(r, p). Then
             δ = (1−b)/(1−ab)·HS_{ε−ε₋}(f ‖ f moved by 1) in one direction. In the other direction δ
             is 0 for ε ≥ ε₊, whatever the flood is. So the protocol uses ε₊ = ε. Only ε₋, which is
-            the option `epsilon1`, must be less than ε, to leave a part of ε for the flood. All
-            neighbors have the same pair of views up to a shift, and δ is computed exactly. With
+            the option `epsilon1`, must be less than ε, to leave a part of ε for the flood. The two
+            views are the same for all neighbors, up to a shift, so this δ is exact. With
             `calibration="paper"`, the noise is that of a lemma of Ghazi, Kumar, Manurangsi, Pagh,
             Sinha 2021: ε₊ = ε₋, r = 3(1 + ln(1/δ)), p = e^{−0.2(ε−ε₋)}.
 Error       The variance is (n/h)(b/(1−b)² + a/(1−a)²). If ε₊ = ε₋ and everybody is honest, the
@@ -227,8 +227,8 @@ class Correlated(CorrelatedProtocol[CorrelatedNoise]):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Count,)
 
-    # If given, nobody has more messages than this. Then the protocol uses the noise with the
-    # smallest error that its search finds, unless `minimize` is "slots".
+    # The largest number of messages that anybody may have. If it is given, the protocol uses the
+    # noise with the smallest error that its search finds, unless `minimize` is "slots".
     max_slots: int | None = None
     # The quantity that is minimized for the wanted error: a person's expected number of messages,
     # or the number of slots of a bundle. Nobody can have more messages than slots.

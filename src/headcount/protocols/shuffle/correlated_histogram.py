@@ -8,12 +8,12 @@ Randomizer  Send the message +1 of bucket x. For every bucket, also send noise m
 Analyzer    (number of +1) − (number of −1), in every bucket. Then the excess of the total over n,
             divided by d, is subtracted from each estimate (see `known_total`).
 Privacy     A person who moves to another bucket changes two buckets, whose noise is independent. δ
-            is the exact divergence of the views of these two buckets. Paper: two counts with
-            (ε/2, δ/2) each.
+            is the exact divergence of the views of these two buckets. With `calibration="paper"`,
+            every bucket has the noise of the paper's count for ε/2 and δ/2.
 Error       If everyone is honest, each bucket has two-sided geometric noise of rate ε1 < ε/2, for
             any d. In central trust, the rate is ε/2. Since n is known, the variance is 1 − 1/d
-            times that of the noise. `error_ratio` compares the noise with central noise without
-            this factor.
+            times that of the noise. The option `error_ratio` compares the noise with central noise.
+            It ignores this factor, which is the same for both.
 Bundles     With `max_slots=K`, nobody ever has more than K messages. With `minimize="slots"`, K is
             the smallest number of slots that allows the wanted error. With either option, each
             person sends noise for only one bucket, which is secret (see `capped_noise`).

@@ -1,22 +1,25 @@
 """Sums with correlated noise (Ghazi, Kumar, Manurangsi, Pagh, Sinha 2021).
 
 Notation    The levels are 0, …, Δ (see `fixed_point`). n is the number of people; h of them are
-            honest. ε1 is the ε* of the paper, and a = e^{−ε1/Δ}. NB is the negative binomial law
-            (see `geometric_error`). An atom is a set of numbers that add up to 0. The atoms are
-            {1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for all i from −⌈Δ/2⌉ to Δ with |i| ≥ 2.
+            honest. ε1 is the part of ε that is spent on the noise in the sum. The paper calls it
+            ε*. a = e^{−ε1/Δ}. NB is the negative binomial law (see `geometric_error`). An atom is a
+            set of numbers that add up to 0. The atoms are {1, −1}, and {i, −⌈i/2⌉, −⌊i/2⌋} for all
+            i from −⌈Δ/2⌉ to Δ with |i| ≥ 2.
 Randomizer  Send the person's level unless it is 0. Send NB(1/h, a) messages +1, and independently
-            NB(1/h, a) messages −1. Send NB(r/h, e^−rate) copies of each atom, where r and the rate
-            depend on the atom. To send a copy is to send all elements of the atom.
-Analyzer    The sum of all messages. The elements of atoms cancel.
+            NB(1/h, a) messages −1. Also send copies of each atom. To send a copy is to send all
+            elements of the atom. The number of copies is NB(r/h, e^−rate), or a sum of several such
+            numbers, where r and the rate depend on the atom.
+Analyzer    Add up all messages. The elements of an atom cancel in this sum.
 Privacy     The adversary sees how often each number is sent. δ is the largest divergence over all
-            ordered pairs of levels (see `accounting.correlated_sums`). With the paper's noise, or
-            for more than 64 levels, δ is the upper bound of the paper's theorem, with logarithms to
-            base 2.
+            ordered pairs of levels (see `accounting.correlated_sums`). With `calibration="paper"`,
+            or for more than 64 levels, the noise is that of the paper, and δ is the upper bound of
+            its theorem. The logarithms of Δ in this theorem are to base 2.
 Error       If everyone is honest, the error is two-sided geometric noise of rate ε1/Δ, plus
             rounding. Otherwise the variance of the noise is n/h times as large.
-Messages    1 + (expected number of noise messages of all honest people)/h messages of about
-            log2(3Δ/2) bits. Whoever sees one person's messages can tell the level, so the local ε
-            is infinite. The options of `correlated_protocol` trade messages for error.
+Messages    On average at most 1 + (expected number of noise messages of all honest people)/h
+            messages of about log2(3Δ/2) bits. Whoever sees one person's messages can usually tell
+            the level, so the local ε is infinite. The options of `correlated_protocol` trade
+            messages for error.
 """
 
 import math
@@ -60,10 +63,12 @@ from headcount.randomness.totals import long_negative_binomial
 _MOST_EXACT_LEVELS = 64  # the largest number of levels for which δ is computed exactly
 _MOST_NOISE = 2**27  # the largest expected number of noise messages of all honest people
 _USUAL_LEVELS = 16  # the largest default number of levels if numbers are rounded
-_MANY_LEVELS = 32  # the largest default number of levels if whole numbers are not rounded
+# The largest default number of levels if whole numbers are not rounded, or with `max_messages`.
+_MANY_LEVELS = 32
 _FEW_LEVELS = 8  # with at most this many levels, an error near the best needs few messages
-_ROUNDING_SHARE = 0.05  # the largest share of the variance that rounding adds, if levels suffice
-_TILTS = 400  # the number of tilts that are tried in Chernoff's bound
+# If enough levels are allowed, rounding adds at most this share of the variance of central noise.
+_ROUNDING_SHARE = 0.05
+_TILTS = 400  # the number of exponents θ that `overflow` tries in Chernoff's bound
 
 
 # Messages -------------------------------------------------------------------------------------
@@ -73,7 +78,8 @@ _TILTS = 400  # the number of tilts that are tried in Chernoff's bound
 class Codes:
     """The codes 0, 1, … of messages.
 
-    The codes stand for 1, …, Δ, and then for −1, …, −⌈Δ/2⌉. There is always a code for −1.
+    The codes stand for 1, …, Δ, and then for −1, …, −⌈Δ/2⌉. There is always a code for −1, which
+    the noise needs.
     """
 
     levels: int
@@ -244,8 +250,9 @@ class CorrelatedSum(CorrelatedProtocol[CorrelatedSumNoise]):
     trust = Trust.SHUFFLE
     tasks: ClassVar[tuple[type[Task], ...]] = (Sum, Mean)
 
-    # The number of levels. The default is at most 16, or at most 32 if people hold whole numbers.
-    # With `max_messages`, the default is the best number up to 32.
+    # The number of levels above 0. If people hold whole numbers and high − low is at most 32, each
+    # whole number is a level by default. Otherwise the default is at most 16. With `max_messages`,
+    # the default is about the best number up to 32.
     levels: int | None = None
 
     def check_options(self) -> None:

@@ -3,26 +3,28 @@
 Such trees were proposed by Hay, Rastogi, Miklau, Suciu 2010, and the noise by Ghazi, Kumar,
 Manurangsi, Pagh 2020.
 
-Notation    Each of n people is in one of N cells; m people are honest. The tree has h levels (see
-            `protocols.tree`) and M nodes in total. ε1 = −ln a is the rate of the noise. r and p are
-            the parameters of the noise pairs that cancel (see `correlated_noise`).
+Notation    Each of n people is in one of N cells; m people are honest. An edge is the border
+            between two neighboring cells. The tree has h levels (see `protocols.tree`) and M nodes
+            in total. ε1 = −ln a is the rate of the noise. r and p are the parameters of the noise
+            pairs that cancel (see `correlated_noise`).
 Randomizer  On each level, send the message +1 of the node to which the person's cell belongs. For
             every node, also send noise messages +1 and −1, which mostly cancel. No two nodes have
             the same number, so a message tells its level. After shuffling, the messages of one
             person are not linked.
 Analyzer    (number of +1) − (number of −1), in every node. Then a tree is fitted to these counts by
-            least squares, and the counts of its cells are added up.
+            least squares. The number of people below an edge is estimated by the sum of the fitted
+            cells below this edge.
 Privacy     If a person's cell is replaced by a cell below another node of the first level, the
             person's message changes on every level. So the view changes in 2h nodes, whose noise is
             independent. No replacement changes more nodes. δ is the divergence of the views of all
             these nodes together. With more than one level, the computation rounds δ up by about
             0.03 % (see `accounting.moved_pairs`).
 Error       Unbiased. If everyone is honest, each node has two-sided geometric noise of rate
-            ε1 < ε/(2h). In central trust, the rate is ε/(2h). `error_ratio` compares the errors of
-            the two rates. Without the option `fanouts`, the tree has the shape that is best in
-            central trust. So the error can approach that of central noise. The error of fake users
-            (see `shuffle.tree`) cannot, and it is much larger if ε is large. If ε is 1 or less,
-            fake users need fewer messages for nearly the same error.
+            ε1 < ε/(2h). In central trust, the rate is ε/(2h). The option `error_ratio` is the ratio
+            of the errors of these two rates. Without the option `fanouts`, the tree has the shape
+            that is best in central trust. So the error can approach that of central noise. The
+            error of fake users (see `shuffle.tree`) cannot approach it, and is much larger if ε is
+            large. If ε is 1 or less, fake users need fewer messages for nearly the same error.
 Messages    h + 2M(a/(1−a) + rp/(1−p))/m messages on average, each with a node and a sign. The local
             ε is infinite.
 """

@@ -2,12 +2,13 @@
 
 Notation    See `protocols.density_histogram`.
 Randomizer  The randomizer of a shuffle protocol for histograms, by default `shuffle.fake-users`.
-Analyzer    Take the counts that the histogram protocol estimates, and apply the polynomials of
-            `protocols.density_histogram` to them.
+Analyzer    Compute the polynomials of `protocols.density_histogram` from the counts that the
+            histogram protocol estimates.
 Privacy     The privacy of the histogram protocol, with its exact calibration or its paper's
             calibration.
-Error       V does not grow with n. In a large crowd, V is negligible compared with the sampling
-            error, and the integrated squared error falls like n^{−2β/(2β+1)}, as without privacy.
+Error       With `shuffle.fake-users`, the variance V of the privacy noise in a bin does not grow
+            with n. So in a large crowd, this noise is negligible compared with the sampling error,
+            and the integrated squared error falls like n^{−2β/(2β+1)}, as without privacy.
 Messages    The messages of the histogram protocol.
 """
 

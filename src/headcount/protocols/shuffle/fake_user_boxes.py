@@ -1,21 +1,24 @@
 """Boxes that people tick, with fake users.
 
-Noise from fake users was proposed by Luo, Wang, Yi 2022 and Cheu, Zhilyaev 2022.
+Fake users are noise messages that look as if more people took part. They were proposed by Luo,
+Wang, Yi 2022 and Cheu, Zhilyaev 2022.
 
-Notation    There are m boxes, and each person ticks at most k of them. n is the number of people;
-            h of them are honest. μ is the expected number of noise messages per box.
+Notation    There are m boxes, and each person ticks at most k of them. n is the number of people; h
+            of them are honest. μ is the expected number of noise messages per box that all honest
+            people together send.
 Randomizer  Send a message for each ticked box, and Poisson(mμ/h) noise messages, each a uniform
             box. After shuffling, the messages of one person are not linked.
 Analyzer    The number of messages of each box, minus the mean nμ/h of the noise.
 Privacy     The noise of the honest people is Poisson(μ) in every box, independently. Replacing one
             value changes up to min(2k, m) boxes: up to k ticks are added, and up to k others are
-            removed. δ is the largest divergence over all numbers of added ticks among these boxes
-            (see `accounting.moved_pairs`). The computation rounds δ up by at most 0.03 %.
+            removed. δ is the largest divergence over all possible numbers of added ticks among the
+            changed boxes (see `accounting.moved_pairs`). The computation rounds δ up by at most
+            0.03 %.
 Error       The error of each box is Poisson(nμ/h) minus its mean, for all data.
 Bundles     Every bundle has room for k ticks, even if the person ticks fewer boxes. So the size of
             a bundle does not tell the number of ticks.
-Messages    At most k + mμ/h messages on average, each with a box. The person's ticks are among
-            them, so the local ε is infinite.
+Messages    At most k + mμ/h messages on average, each with a box. The ticked boxes are among these
+            messages, so the local ε is infinite.
 """
 
 import math
@@ -128,7 +131,7 @@ class NoisyBoxes(NoisyTotals):
 
 @lru_cache(maxsize=256)
 def _least_noise(budget: Budget, boxes: int, ticks: int) -> Fraction | None:
-    """A mean μ whose δ is within the budget. None if there is no such mean."""
+    """A mean μ, nearly the least, whose δ is within the budget. None if there is no such mean."""
 
     def delta_at(noise: int) -> float:
         return boxes_curve(laws.poisson(Fraction(noise, GRAIN)), boxes, ticks).delta(budget.epsilon)
@@ -152,7 +155,7 @@ class FakeUserBoxes(Protocol):
 
     @cached_property
     def noise(self) -> Fraction:
-        """The expected noise μ per box."""
+        """The expected number μ of noise messages per box."""
         boxes, ticks = len(self.task.labels), self.task.at_most
         return noise_per_cell(self, boxes, lambda budget: _least_noise(budget, boxes, ticks))
 

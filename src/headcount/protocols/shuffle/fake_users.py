@@ -1,15 +1,17 @@
 """A histogram with fake users: balls in bins (Luo, Wang, Yi 2022; Cheu, Zhilyaev 2022).
 
 Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest. μ
-            is the expected number of noise messages per bucket.
-Randomizer  Send x, and Poisson(dμ/h) noise messages, each a uniform bucket.
-Analyzer    In every bucket, the number of messages minus its mean over all buckets, plus n/d. This
-            is the same as subtracting first the mean nμ/h of the noise, and then the excess of the
-            total over n, divided by d (see `known_total`).
+            is the expected number of noise messages per bucket that all honest people together
+            send.
+Randomizer  Send x, and Poisson(dμ/h) noise messages, each a uniform bucket. The noise messages look
+            as if more people took part, who are called fake users.
+Analyzer    From the number of messages in each bucket, subtract the mean number over all buckets,
+            and add n/d. The result is the same as if first the mean nμ/h of the noise were
+            subtracted, and then the excess of the total over n, divided by d (see `known_total`).
 Privacy     The noise of the honest people is Poisson(μ) in every bucket, independently. A person
             who moves to another bucket changes two buckets. Let N and N' be the noise of these two
-            buckets. δ is the exact divergence of (N+1, N') and (N, N'+1). Paper:
-            μ = (32/ε²) ln(2/δ).
+            buckets. δ is the exact divergence of (N+1, N') and (N, N'+1). With
+            `calibration="paper"`, μ = (32/ε²) ln(2/δ).
 Error       The noise of each bucket is Poisson(nμ/h), for any d and all data. Since n is known, the
             variance is (1 − 1/d)·nμ/h. For a yes/no question with two buckets, it is half of nμ/h.
 Messages    1 + dμ/h messages on average, each with a bucket. Their number does not depend on x, but
@@ -81,7 +83,7 @@ class PoissonRandomizer(Randomizer):
 
     @property
     def own_messages(self) -> int:
-        """The number of messages that tell a person's value."""
+        """The largest number of messages that tell a person's value, without noise."""
         return 1
 
     @property
@@ -141,8 +143,8 @@ class BucketRandomizer(PoissonRandomizer):
         for number, chance in numbers.items():
             for others in combinations_with_replacement(range(buckets), number):
                 copies = [others.count(bucket) for bucket in range(buckets)]
-                # There are buckets^number equally likely sequences of messages. `rows` is the
-                # number of sequences with these copies.
+                # There are buckets^number equally likely sequences of noise messages. `rows` is
+                # the number of sequences with these copies.
                 rows = math.factorial(number) // math.prod(map(math.factorial, copies))
                 for message in own:
                     copies[message] += 1
@@ -242,13 +244,16 @@ class NoisyBuckets(Estimator):
 
 
 def noise_curve(noise: Fraction) -> PrivacyCurve:
-    """The privacy curve of Poisson noise in every bucket."""
+    """The privacy curve if every bucket has Poisson noise with this mean."""
     return moved_curve(laws.poisson(noise), pairs=1)
 
 
 @lru_cache(maxsize=256)
 def least_noise(budget: Budget, calibration: Calibration) -> Fraction | None:
-    """A mean μ whose exact δ is within the budget; None if there is none."""
+    """The least mean μ whose exact δ is within the budget, or the paper's mean μ.
+
+    The result is None if δ exceeds the budget for the paper's μ, or for every allowed μ.
+    """
     allowed = budget.delta * (1 - RESERVED)
 
     def delta_at(noise: int) -> float:
@@ -265,8 +270,8 @@ def least_noise(budget: Budget, calibration: Calibration) -> Fraction | None:
 
 @lru_cache(maxsize=1024)
 def least_joint_noise(budget: Budget, pairs: int) -> Fraction | None:
-    """A mean μ whose δ is within the budget if a person changes this many pairs of cells at once;
-    None if there is none.
+    """A mean μ, nearly the least, whose δ is within the budget if a person changes this many pairs
+    of cells at once; None if there is none.
     """
     if pairs == 1:
         return least_noise(budget, "exact")
@@ -285,15 +290,17 @@ def least_joint_noise(budget: Budget, pairs: int) -> Fraction | None:
 
 
 def joint_noise(protocol: Protocol, pairs: int, cells: int) -> Fraction:
-    """The expected noise μ per cell if a person changes this many pairs of cells at once."""
+    """The expected number μ of noise messages per cell, if a person changes this many pairs of
+    cells at once.
+    """
     return noise_per_cell(protocol, cells, lambda budget: least_joint_noise(budget, pairs))
 
 
 def noise_per_cell(
     protocol: Protocol, cells: int, least: Callable[[Budget], Fraction | None]
 ) -> Fraction:
-    """The expected noise μ per cell, where `least` returns the least noise for a budget,
-    or None if no noise is enough.
+    """The expected number μ of noise messages per cell, where `least` returns the least μ for a
+    budget, or None if no μ is enough.
 
     A budget that cannot be met is refused, and so is a crowd in which each person would send too
     many messages.
@@ -329,7 +336,7 @@ class FakeUsers(Protocol):
 
     @cached_property
     def noise(self) -> Fraction:
-        """The expected noise μ per bucket."""
+        """The expected number μ of noise messages per bucket."""
         setting = f"epsilon={short(self.budget.epsilon)}, delta={short(self.budget.delta)}"
         if self.budget.delta == 0:
             raise Infeasible(

@@ -6,12 +6,14 @@ Randomizer  Report the person's level, or with probability γ a uniform level am
             is k-ary randomized response with ε0 = ln(1 + (1−γ)(k+1)/γ).
 Analyzer    The estimate of the sum of all levels is S = (Σy − nγk/2)/(1−γ) over the reports y.
 Privacy     The privacy of k-ary response with a shuffler. The privacy blanket gives an upper bound
-            on δ. For k = 1, δ is exact (see `accounting.amplification`).
-            Paper: γ = (k+1)·max(14 ln(2/δ)/ε², 27/ε)/(h−1).
-Error       The variance for level j is γ(k(k+2)/12 + (1−γ)(j−k/2)²)/(1−γ)². With more levels,
-            rounding adds less error, but more messages must be uniform, which adds noise. By
-            default, k minimizes the total error, and k is about (n/c)^{1/3} with c = hγ/k. The
-            error then grows like n^{1/6}, which is the best rate for one message per person.
+            on δ. For k = 1, δ is that of binary response, which is exact for up to 10,000 honest
+            people (see `accounting.amplification`).
+            With `calibration="paper"`, γ = (k+1)·max(14 ln(2/δ)/ε², 27/ε)/(h−1).
+Error       A person at level j adds γ(k(k+2)/12 + (1−γ)(j−k/2)²)/(1−γ)² to the variance of S. With
+            more levels, rounding adds less error, but more messages must be uniform, which adds
+            noise. By default, k minimizes the total error, and k is about (n/c)^{1/3}, where
+            c = nγ/(k+1) is the expected number of uniform messages per level. The error then grows
+            like n^{1/6}, which is the best rate for one message per person.
 Messages    1 message, which is one of k + 1 levels. If the shuffler and the analyzer collude, the
             privacy loss is ε0.
 """
@@ -45,7 +47,7 @@ _FEW = 64  # with at most this many levels, one level more or less matters
 
 
 def _variances(levels: int, blind: float) -> NDArray[np.float64]:
-    """The variance for every level, with γ = `blind`."""
+    """The variance that a person at each level adds to S, with γ = `blind`."""
     away = np.square(np.arange(levels + 1) - levels / 2)
     noise: NDArray[np.float64] = levels * (levels + 2) / 12 + (1 - blind) * away
     return noise * (blind / (1 - blind) ** 2)
@@ -56,7 +58,7 @@ def _amplification(honest: int, levels: int) -> Amplification:
 
 
 def _coins(budget: Budget) -> float:
-    """The paper's number of uniform messages for each level."""
+    """The expected number of uniform messages per level in the paper."""
     return max(14 * math.log(2 / budget.delta) / budget.epsilon**2, 27 / budget.epsilon)
 
 

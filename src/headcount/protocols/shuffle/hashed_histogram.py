@@ -1,9 +1,9 @@
 """A histogram over any domain, with public hashes (Luo, Wang, Yi 2022).
 
 Notation    x < 2^w is a person's key, which stands for the person's bucket (see Keys below). n is
-            the number of people; h of them are honest. μ is the expected number of noise messages
-            per bucket. There are b = 2^l cells, and w = 65 − l. A seed is a number below 2^64, and
-            two words u and v are derived from it (see `seeds`).
+            the number of people; h of them are honest. There are b = 2^l cells, and w = 65 − l. μ
+            is the expected number of noise messages per cell that all honest people together send.
+            A seed is a number below 2^64, and two words u and v are derived from it (see `seeds`).
             H(x) = ((ux + v) mod 2^64) ≫ (64 − l) is the cell of x under the seed's hash. A message
             (seed, cell) *matches* x if cell = H(x).
 Randomizer  Draw a uniform seed, and send (seed, H(x)). Also send Poisson(bμ/h) dummies, each with a
@@ -44,10 +44,10 @@ Privacy     Call (seed, H(x)) the true message of a person with the key x. Assum
             f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε). This mean is not negative, because f is convex,
             and the last two arguments lie between the first two and have the same sum. So E f(Y)
             never falls. (At κ = 1/128, ε = 1 and δ = 1e-6, the bound is 6 % above HS_ε.)
-            Paper: μ = (32/ε²) ln(2/δ).
+            With `calibration="paper"`, μ = (32/ε²) ln(2/δ).
 Error       For a true count c, m = c + Poisson(nμ/h) + Bin(n−c, 1/b). The variance of the estimate
-            is (nμ/h + (n−c)(1−1/b)/b)/(1−1/b)². It is largest for c = 0, and it does not depend on
-            the size of the domain.
+            is (nμ/h + (n−c)(1−1/b)/b)/(1−1/b)². The variance is largest for c = 0, and does not
+            depend on the size of the domain.
 Messages    1 + bμ/h messages of 64 + l bits, with b near n/ln n. The local ε is infinite.
 """
 
@@ -91,6 +91,7 @@ from headcount.randomness.totals import binomial, groups, poisson
 _MOST_LOG_CELLS = 25  # the largest l; keys then have at least 40 bits
 _MATCH = 1e-9  # the seconds that one core takes to compare a message with a bucket
 _CHUNK = 1 << 15  # the number of messages that are compared at a time, so that caches hold them
+# The odd factors by which `spread` multiplies.
 _ODD = tuple(np.uint64(number) for number in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
@@ -203,7 +204,7 @@ class MatchError:
 
 @dataclass(frozen=True, eq=False)
 class MatchedBuckets(Estimator):
-    """Counts the messages that match each bucket's key. Subtracts the expected false matches."""
+    """Counts the messages that match each bucket's key, and corrects for expected false matches."""
 
     cells: int
     noise: Fraction  # μ/h: on average, one in b of a person's bμ/h dummies matches a bucket
@@ -261,7 +262,8 @@ class MatchedBuckets(Estimator):
 
     def shifts(self, users: int, alphabet: Alphabet) -> Shifts:
         apart = 1 - 1 / self.cells
-        # Of 2^64 seeds, about 2^64/b^(t−1) have a message that matches t given buckets.
+        # Of 2^64 seeds, about 2^64/b^(t−1) have a message that matches t given buckets. `together`
+        # is the largest t for which at least one such seed is expected.
         together = 1 + 64 // (self.cells.bit_length() - 1)
         return Shifts(
             most=1 / apart,

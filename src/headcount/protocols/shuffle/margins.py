@@ -1,12 +1,14 @@
 """The totals of a table's rows and columns with fake users.
 
-Noise from fake users was proposed by Luo, Wang, Yi 2022 and Cheu, Zhilyaev 2022.
+Fake users are noise messages that look as if more people took part. They were proposed by Luo,
+Wang, Yi 2022 and Cheu, Zhilyaev 2022.
 
 Notation    Each of n people is in one cell of a table with d rows and e columns; h people are
-            honest. μ is the expected noise per row and per column.
-Randomizer  Send two messages: the row and the column. No row has the same number as a column. Also
-            send Poisson((d+e)μ/h) noise messages, each a uniform row or column. After shuffling,
-            the messages of one person are not linked.
+            honest. μ is the expected number of noise messages per row and per column that all
+            honest people together send.
+Randomizer  Send two messages: the row and the column. No row has the same number as a column, so a
+            message tells which of the two it is. Also send Poisson((d+e)μ/h) noise messages, each a
+            uniform row or column. After shuffling, the messages of one person are not linked.
 Analyzer    The number of messages of each row and column, minus the mean nμ/h of the noise.
 Privacy     The noise of the honest people is Poisson(μ) in every row and column, independently. A
             person who moves to another row and another column changes a pair of row totals and a
@@ -14,7 +16,8 @@ Privacy     The noise of the honest people is Poisson(μ) in every row and colum
             a pair. δ is the divergence of (N+1, N') and (N, N'+1), for both pairs together (see
             `accounting.moved_pairs`). The computation rounds δ up by at most 0.03 %.
 Error       The error of each total is Poisson(nμ/h) minus its mean, for all data. A histogram of
-            the cells needs a smaller μ, but a total of its cells has the noise of all these cells.
+            the cells needs a smaller μ, but the total of a row then has the noise of all cells in
+            this row.
 Messages    2 + (d+e)μ/h messages on average, each with a row or a column. Their number does not
             depend on the value, but two of them are the person's row and column. So the local ε is
             infinite.
@@ -104,7 +107,7 @@ class ShuffledMargins(Protocol):
 
     @cached_property
     def noise(self) -> Fraction:
-        """The expected noise μ per row and per column."""
+        """The expected number μ of noise messages per row and per column."""
         return joint_noise(self, _PAIRS, sum(self.task.shape))
 
     @cached_property

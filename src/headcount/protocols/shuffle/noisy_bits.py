@@ -193,7 +193,7 @@ class DigitCurve(PrivacyCurve):
 
     @cached_property
     def hidden(self) -> Fraction:
-        """The probability of an outcome without a partner."""
+        """The probability that the outcome of at least one Z_j is 0, and so has no partner."""
         return 1 - math.prod((1 - law.below(1) for law in self.places), start=Fraction(1))
 
     def _delta(self, epsilon: float) -> float:
@@ -238,8 +238,8 @@ def _rounded(law: TruncatedGeometric) -> float:
 
     From the middle to each end, weights are rounded up by less than 1 per step, and each error
     shrinks in later steps. So each of T + 1 weights has an error of at most h = T/2. The error in
-    the middle is smaller. The weight that is missing from the total is divided between both ends.
-    It is at most h(h + 1) + 2(T + 1).
+    the middle is smaller. The weight that is then missing from the total is at most
+    h(h + 1) + 2(T + 1), and each end gets half of it.
     """
     return 4 * (law.most + 1) ** 2 / TOTAL
 

@@ -1,6 +1,7 @@
 """Sums of levels that are sent as shares. The shuffler adds the shares of dummy people.
 
-Notation    The levels are 0, …, L (see `fixed_point`). A share is a number modulo q = 2^b.
+Notation    The levels are 0, …, L (see `fixed_point`). A share is a number modulo q = 2^b. σ states
+            how well shares hide the numbers that are shared (see `secret_sharing`).
 Randomizer  Send m shares that add up to the person's level, without noise (see `secret_sharing`).
 Shuffler    Add m shares for each of k dummy people. The first dummy person shares the noise Z, and
             all other dummy people share the number 0. Z is drawn exactly, with
@@ -8,8 +9,8 @@ Shuffler    Add m shares for each of k dummy people. The first dummy person shar
 Analyzer    The sum of all shares modulo q.
 Privacy     One honest person and the dummy people are N = 1 + k people who send shares. Their
             messages are within total variation 2^−σ of messages that depend only on the sum of the
-            numbers that these people share. So δ(ε') is at most the δ of geometric noise shifted by
-            L, plus (1 + e^ε')·2^−σ. No other person needs to be honest: the adversary may know the
+            numbers that these people share. So δ(ε') is at most the divergence of Z and Z + L at
+            ε', plus (1 + e^ε')·2^−σ. No other person needs to be honest: the adversary may know the
             shares of all other people.
 """
 
@@ -43,7 +44,7 @@ MOST_DUMMIES = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class ShareShuffler(Shuffler):
-    """Mixes all shares. Adds the shares of k dummy people, whose numbers add up to the noise."""
+    """Adds shares of k dummy people, whose numbers add up to the noise, and mixes all shares."""
 
     sharing: ShareRandomizer
     people: int  # k
@@ -112,5 +113,5 @@ def fewest_messages(users: int, modulus: int, sigma: float) -> int:
 
 
 def distance(people: int, modulus: int, shares: int) -> float:
-    """The total variation 2^−σ for one honest person and k dummy people."""
+    """The total variation 2^−σ for one honest person and k = `people` dummy people."""
     return math.exp2(-security(1 + people, math.log2(modulus), shares)) * (1 + 4 * ROUNDING)

@@ -4,7 +4,8 @@ This is the augmented shuffle model (Murakami, Sei, Eriguchi 2025), with noise t
 exactly and whose error is no larger than that of a trusted curator.
 
 Notation    n people each hold one of d values; a count has d = 2. Z_b is the number of dummies with
-            the value b that the shuffler adds, and 0 ≤ Z_b ≤ T. T is even.
+            the value b that the shuffler adds, and 0 ≤ Z_b ≤ T. T is even, and depends on the
+            budget.
 Randomizer  Send the value itself, encrypted for the analyzer. With `response_epsilon`, apply k-ary
             randomized response to the value first.
 Shuffler    Add the dummies, and mix all messages. With a = e^{−ε/2}, the probability that the
@@ -13,9 +14,11 @@ Shuffler    Add the dummies, and mix all messages. With a = e^{−ε/2}, the pro
             geometric of rate ε around T/2, cut off at 0 and T. For many buckets, the numbers Z_b
             are independent (`total="free"`). If δ = 0, the shuffler sometimes throws away the
             messages of all people (see `protocols.dummies`).
-Analyzer    Subtract T/2 from the number of messages with each value. If the numbers Z_b are
-            independent and there are no randomized responses, then shift all estimates by the same
-            number, so that they add up to n (see `known_total`).
+Analyzer    Subtract the mean number of dummies, which is T/2 for each shuffler, from the number of
+            messages with each value. If δ = 0, or with `response_epsilon`, the estimates are
+            corrected further (see `protocols.dummy_counts`). If the numbers Z_b are independent and
+            there are no randomized responses, then shift all estimates by the same number, so that
+            they add up to n (see `known_total`).
 Privacy     Only the dummies hide people. So the guarantee of a person needs no other honest people,
             and holds against the analyzer and all other people together. If one person's message is
             replaced, the number of messages with the old value falls by 1, and the number with the
@@ -23,15 +26,16 @@ Privacy     Only the dummies hide people. So the guarantee of a person needs no 
             change, because the number of dummies with one of the two values is at an end of its
             range. T is the least even number with which δ is within the budget. If δ = 0, T is the
             least even number with which throwing messages away adds at most 0.8 % to the error. The
-            shuffler knows Z. It learns the exact answer once the noisy answer is published. With
-            `publish_noise`, the analyzer adds two-sided geometric noise to the answer before
-            publishing it, and the shuffler learns no more than ε allows. With several `shufflers`,
-            each adds its own dummies, and the guarantee holds against the analyzer and all
-            shufflers but one.
+            shuffler knows the numbers Z_b, so it learns the exact answer once the noisy answer is
+            published. With `publish_noise`, the analyzer adds two-sided geometric noise to the
+            answer before publishing it, and the shuffler learns no more than ε allows. With several
+            `shufflers`, each adds its own dummies, and the guarantee holds against the analyzer and
+            all shufflers but one.
 Error       Unbiased. If δ > 0, the variance is that of Z_b, whatever the data are. Randomized
             responses and `publish_noise` increase it. If the total number of dummies is fixed, two
             buckets have the covariance −Var/(d−1). The variance is at most that of a curator's
-            noise. It is smaller for few buckets, because the number of people is known.
+            noise. It is smaller for few buckets if the total is fixed, because the noise of all
+            buckets then adds up to 0.
             If the numbers Z_b are independent, the variance is (1 − 1/d)·Var(Z_b).
             With s shufflers, the error is √s times as large.
 Messages    1 message per person, and d·T/2 dummies in total. If the shuffler and the analyzer
@@ -95,7 +99,7 @@ class DummyProtocol(Protocol):
     trust = Trust.SHUFFLE
 
     # The epsilon that holds even if the shuffler and the analyzer collude. By default it is
-    # infinite.
+    # infinite, and people send their values without randomized response.
     response_epsilon: float | None = None
     # Whether the analyzer adds noise before it publishes the answer. The shuffler knows its
     # dummies, but not this noise.
@@ -213,7 +217,8 @@ class DummyProtocol(Protocol):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        # Randomized responses and the dummies of other shufflers hide people even better.
+        # Randomized responses and the dummies of other shufflers hide people even better, so δ is
+        # then only an upper bound.
         return promise(
             self,
             "law of the dummies",

@@ -4,7 +4,8 @@ This is the augmented shuffle model (Murakami, Sei, Eriguchi 2025), with the noi
 `central.cube`.
 
 Notation    There are m boxes, and each person ticks at most k of them. z is the noise of all boxes,
-            and N(z) is its size (see `accounting.ball_noise`). J is the largest size.
+            and N(z) is its size (see `accounting.ball_noise`). J is the largest size that the noise
+            may have.
 Randomizer  Send k messages, encrypted for the analyzer: the ticked boxes, and then fillers. So the
             number of messages does not tell the number of ticks.
 Shuffler    Draw z with a probability proportional to e^{−ε·N(z)} among all z with N(z) ≤ J. Add
@@ -21,8 +22,8 @@ Privacy     The total number of messages is always the same. So the number of fi
             person needs no other honest people, and holds against the analyzer and all other people
             together. The shuffler knows z. It learns the exact answer once the noisy answer is
             published.
-Error       Unbiased. The variance of a box is that of z_b for all data. It is a little less than
-            that of `central.cube`. If δ = 0, no such noise is private enough.
+Error       Unbiased. The variance of a box is that of z_b for all data. This variance is a little
+            less than that of `central.cube`. The protocol needs δ > 0.
 Messages    k messages per person, and (m + k)·J dummies in total. A person's messages contain the
             ticks, so the local ε is infinite.
 """
@@ -236,7 +237,8 @@ class NoisyShufflerBoxes(Protocol):
 
     def _least(self, epsilon: float) -> CutBall | None:
         boxes = len(self.task.labels)
-        if boxes > epsilon * MOST_RADIUS:  # the usual size of the noise is about m/ε
+        # The usual size of the noise is about m/ε, which must not exceed the largest possible J.
+        if boxes > epsilon * MOST_RADIUS:
             return None
         noise = BallNoise(Fraction(epsilon), boxes, self.task.at_most)
         return least_cut_ball(noise, self.budget.delta)

@@ -6,10 +6,10 @@ Randomizer  A person sends their level in a fixed number of messages, without no
             digits of the level, with the digit and its place. As shares: m numbers modulo q that
             add up to the level.
 Shuffler    Add noise messages, and mix all messages. As bits: T bits, of which Z are ones. Z is
-            truncated geometric of rate ε/L on 0, …, T. As digits: the same for each place j, with
-            its own T_j and rate ε_j. The rates are in proportion to 4^{j/3} and add up to ε. As
-            shares: the shares of k dummy people, whose numbers add up to two-sided geometric noise
-            of rate ε/L.
+            truncated geometric of rate ε/L on 0, …, T. As digits: the same kind of noise for each
+            place j, with its own T_j and rate ε_j. The rates are in proportion to 4^{j/3} and add
+            up to ε. As shares: the shares of k dummy people, whose numbers add up to two-sided
+            geometric noise of rate ε/L.
 Analyzer    Add up the levels that all messages stand for, and subtract the mean of the noise.
 Privacy     The shuffler adds the noise, so the guarantee of a person needs no other honest people:
             all others may tell the analyzer what they sent. As bits: the view is the sum of all
@@ -19,7 +19,7 @@ Privacy     The shuffler adds the noise, so the guarantee of a person needs no o
             `noisy_shares`). Whoever knows both the answer and the shuffler's noise knows the true
             sum. So the shuffler learns the true sum once the answer is published.
 Error       Unbiased. As bits and as shares: the error of a curator who adds geometric noise of rate
-            ε/L, plus rounding. As digits: the error is about twice as large.
+            ε/L, plus rounding. As digits: the noise is about twice as large.
 Messages    L bits, b digits or m shares. A lost bit changes the sum by at most one level, and a
             lost digit of place j changes it by at most 2^j levels. A lost share would make the sum
             meaningless, so a tally with a wrong number of messages is refused. If the shuffler and
@@ -100,7 +100,7 @@ class NoisyShufflerSum(Protocol):
     # How a level is sent. Bits have the error of central noise, but there are many of them. Digits
     # are few, and have about twice the error. Shares are few and have the error of central noise,
     # but one lost or wrong share spoils the sum. The default is bits for at most 16 levels, and
-    # shares for more. By default, real numbers have more than 16 levels.
+    # shares for more. Real numbers are sent as shares, unless `levels` is at most 16.
     levels_as: LevelsAs | None = None
     # The number of levels. By default, each whole number is a level, unless the range has too many.
     # For real numbers, there are enough levels to make rounding small, or about ε√n levels with
@@ -188,7 +188,7 @@ class NoisyShufflerSum(Protocol):
     def _most_bits(self) -> int:
         """About the largest L for which the truncated geometric law is not too long.
 
-        T/2 is about L·(1 + ln(1/2δ)/ε).
+        The law has T + 1 values, and T/2 is about L·(1 + ln(1/2δ)/ε).
         """
         times = 1 + max(0.0, -math.log(2 * self.budget.delta)) / self.budget.epsilon
         return min(_MOST_BITS, int(0.99 * MOST / (2 * times)))
@@ -202,7 +202,7 @@ class NoisyShufflerSum(Protocol):
 
     @cached_property
     def places(self) -> tuple[TruncatedGeometric, ...]:
-        """The laws of the shuffler's ones at each place, if people send bits or digits."""
+        """The law of the number of ones that the shuffler adds at each place of bits or digits."""
         delta = self.budget.delta
         if self.sent_as == "bits":
             return (self._truncated(self.rate, self.grid.levels, delta),)
@@ -239,7 +239,7 @@ class NoisyShufflerSum(Protocol):
 
     @property
     def sigma(self) -> float:
-        """The σ of shares that the budget requires."""
+        """The σ that the budget requires if levels are sent as shares (see `noisy_shares`)."""
         return sigma_for(self.budget.epsilon, self.budget.delta)
 
     @cached_property
@@ -321,7 +321,8 @@ class NoisyShufflerSum(Protocol):
             self,
             methods[self.sent_as],
             delta=self.curve.delta(self.budget.epsilon),
-            # If some levels cannot be held, there may be no two levels whose digits all differ.
+            # If nobody can hold some of the levels, there may be no two possible levels whose
+            # digits all differ. Then δ is only an upper bound.
             exact=self.sent_as == "bits" or (self.sent_as == "digits" and self.grid.full),
             honest=1,
             relies_on=SHUFFLER_KNOWS,

@@ -1,9 +1,10 @@
 """Randomized response with a shuffler (Cheu, Smith, Ullman, Zeber, Zhilyaev 2019).
 
 Notation    x ∈ {0,1} is a person's value. n is the number of people; h of them are honest.
-            q = λ/(2h) = t/2^64 is the probability of a lie.
-Randomizer  With probability λ/h report a fair coin flip, and otherwise x. This flips x with
-            probability q.
+            λ is the expected number of honest people who report a coin flip. q = λ/(2h) = t/2^64 is
+            the probability of a lie, where t is an integer.
+Randomizer  With probability λ/h report a fair coin flip, and otherwise x. So the report differs
+            from x with probability q.
 Analyzer    The analyzer of `flipped_bits`. If everyone is honest, the estimate is
             n/(n−λ)·(Σy − λ/2), where the sum is over all reports y.
 Privacy     The view is the number of ones among the reports. One honest person's value is replaced.
@@ -13,9 +14,10 @@ Privacy     The view is the number of ones among the reports. One honest person'
             directions. The worst k is not always 0, and the divergence has many local maxima in k.
             δ is exact for up to 10,000 honest people. For more people, it is within one part in
             10,000 of the exact value (see `accounting.amplification`).
-            Paper: λ = (64/ε²) ln(4/δ), or λ = h − εh^{3/2}/√(432 ln(4/δ)) if ε is below
-            √(192 ln(4/δ)/h).
-Error       The standard error of `flipped_bits`, which is about √(λ/2) for any n.
+            With `calibration="paper"`, λ = (64/ε²) ln(4/δ), or λ = h − εh^{3/2}/√(432 ln(4/δ)) if ε
+            is below √(192 ln(4/δ)/h).
+Error       The standard error of `flipped_bits`, which is about √(λ/2) in a large crowd if everyone
+            is honest.
 Messages    1 message of 1 bit. If the shuffler and the analyzer collude, little protection is left:
             the privacy loss is ln((1−q)/q).
 """

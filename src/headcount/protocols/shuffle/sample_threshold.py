@@ -1,16 +1,17 @@
 """Sample and threshold (Cormode, Bharadwaj 2022): a histogram without noise messages.
 
 Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; up to m of them may be
-            dishonest. p = t/2^64 is the sampling rate, τ is the threshold, and S_b is the number of
-            messages of bucket b.
+            dishonest. p = t/2^64, with an integer t, is the sampling rate, τ is the threshold, and
+            S_b is the number of messages of bucket b.
 Randomizer  With probability p send x, and otherwise nothing. Each person decides independently,
             because a sample of fixed size would not be private.
-Shuffler    Pass on only messages that have at least τ + m copies, and at most one message of each
-            person. The m is needed because m cheaters could lift a small bucket over τ.
+Shuffler    Leave out everybody who sent more than one message. Of the other messages, pass on only
+            those with at least τ + m copies. The m is added because m cheaters could lift a small
+            bucket over τ.
 Analyzer    The answer is S_b/p, or 0 if the messages of bucket b were withheld.
 Privacy     A person is hidden because nobody knows who was sampled. δ is the maximum over all
             crowds. It is computed from the exact law of the two buckets that change if a value is
-            replaced (see `accounting.sampling`). Paper: p = α(1−e^−ε) and
+            replaced (see `accounting.sampling`). With `calibration="paper"`, p = α(1−e^−ε) and
             τ = ln(1/δ)/(ln(1/α) − 1/(1+α)), with α = 0.2 unless `rate` is given.
 Error       The mean squared error of a bucket of c people is E[(S·1{S ≥ τ+m}/p − c)²], where
             S ~ Bin(c, p). The estimates of small buckets are biased downwards. The standard error
@@ -59,8 +60,8 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
-_SHARE = 0.5  # the default threshold is the least one for the rate _SHARE·(1 − e^−ε)
-_PAPER_SHARE = 0.2  # α: the closed form needs a smaller rate, which is α·(1 − e^−ε)
+_SHARE = 0.5  # the default threshold is the least that is private for the rate _SHARE·(1 − e^−ε)
+_PAPER_SHARE = 0.2  # α: the paper's closed form needs a smaller rate, which is α·(1 − e^−ε)
 _STEPS = 12  # the number of bisection steps that raise the rate until δ is spent
 _COUNTS = 250  # the number of counts that are tried in one step of the search for the worst error
 

@@ -10,13 +10,14 @@ Analyzer    The estimate of the sum of all levels is the sum of all messages mod
             number between about −q/2 + nL/2 and q/2 + nL/2.
 Privacy     The messages of the honest people are within total variation 2^−σ of messages that
             depend only on the sum of their noisy levels, if m ≥ 2 + (2σ + log2 q)/(log2 h − log2 e)
-            and h ≥ 19 (see `secret_sharing`). The sum has the noise of a trusted curator. Let v be
-            the total variation between the noise, which is drawn from tables, and its exact law. By
-            the paper's theorem, δ(ε') is at most the δ of geometric noise shifted by L, plus
-            (1 + e^ε')·(2^−σ + v). The δ of the geometric noise is 0 for ε' ≥ ε.
+            and h ≥ 19 (see `secret_sharing`). This sum has the same noise as a sum from a trusted
+            curator. Let v be the total variation between the noise, which is drawn from tables, and
+            its exact law. By the paper's theorem, δ(ε') is at most the δ of geometric noise shifted
+            by L, plus (1 + e^ε')·(2^−σ + v). The δ of the geometric noise is 0 for ε' ≥ ε.
 Error       Geometric noise of rate ε/L, as in central trust, plus rounding, which by default adds
-            at most one part in 256 to the variance. If n > h, the variance of the noise is n/h
-            times as large. The sum with noise exceeds the range of q with probability below 2^−99.
+            at most 1/256 of the variance of central noise. If n > h, the variance of the noise is
+            n/h times as large. The sum with noise exceeds the range of q with probability below
+            2^−99.
 Messages    m messages of b bits. Each message is uniform, but all messages of one person together
             reveal the value, apart from a little noise. So the local ε is infinite.
 """
@@ -85,7 +86,7 @@ class SplitRandomizer(ShareRandomizer):
 
 @dataclass(frozen=True)
 class SplitEstimator(SharedSum):
-    """Adds up all shares. The noise is that of all people who took part."""
+    """Adds up all shares. The sum has the noise of all people who took part."""
 
     noise: SharedNoise
 
@@ -109,7 +110,7 @@ class SplitAndMix(SecretSharing):
     name = "shuffle.split-and-mix"
     tasks: ClassVar[tuple[type[Task], ...]] = (Count, Sum, Mean)
 
-    # One sum changes by up to L, and each person shares one number.
+    # There is one sum, which a person changes by up to L, and each person has one secret.
     numbers = changed = changed_secrets = 1
 
     precision: int | None = None  # the number of levels; by default enough to make rounding small

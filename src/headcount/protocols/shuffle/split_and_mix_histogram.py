@@ -28,9 +28,9 @@ Error       If everyone is honest, each bucket has geometric noise of rate ε/2,
             independent. Since n is known, the variance is 1 − 1/d times that of the noise. The
             noisy count of a bucket exceeds the range of q with probability below 2^−99.
 Messages    `vectors`: m messages of d·b bits, where m grows with d. `buckets`: d·m messages, each
-            with a bucket and a share of b bits. All messages of one person together reveal the
-            value almost exactly, because one person's noise is tiny. So no finite local ε is
-            claimed. If one message is lost, the analyzer gives no answer.
+            with a bucket and a share of b bits. All messages of one person together almost
+            certainly reveal the bucket, because one person's noise is nearly always 0. So no finite
+            local ε is claimed. If one message is lost, the analyzer gives no answer.
 """
 
 from abc import abstractmethod
@@ -64,7 +64,7 @@ from headcount.protocols.known_total import KnownTotalError, with_known_total
 from headcount.protocols.secret_sharing import SecretSharing, SharedNoise, add_noise, read, split
 from headcount.randomness.shares import LEAST_GAMMA, NegativeBinomialShare
 
-_MOST_NUMBERS = 2**20  # the largest number of shares of one person for all buckets together
+_MOST_NUMBERS = 2**20  # the most shares that one person may send, for all buckets together
 
 
 # Randomizer -----------------------------------------------------------------------------------
@@ -214,8 +214,8 @@ class SplitAndMixHistogram(SecretSharing):
     name = "shuffle.split-and-mix"
     tasks: ClassVar[tuple[type[Task], ...]] = (Histogram,)
 
-    levels = 1
-    changed = 2
+    levels = 1  # a person adds 0 or 1 to each sum
+    changed = 2  # a person who moves to another bucket changes two sums
 
     # With vectors, people send the fewest messages. With buckets, they send more messages, but
     # fewer bits.
@@ -226,7 +226,7 @@ class SplitAndMixHistogram(SecretSharing):
         cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
         yield {}
-        yield {"sharing": "buckets"}  # vectors may be too long
+        yield {"sharing": "buckets"}  # with vectors, messages may be too long
 
     def check_options(self) -> None:
         checks.choice("sharing", self.sharing, ("vectors", "buckets"))

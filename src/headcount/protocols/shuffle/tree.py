@@ -5,29 +5,33 @@ Luo, Wang, Yi 2022 and Cheu, Zhilyaev 2022, and noise from a shuffler was propos
 Eriguchi 2025.
 
 Notation    Each of n people is in one of N cells; m people are honest. The tree has h levels (see
-            `protocols.tree`) and M nodes in total. μ is the expected noise per node, and
-            a = e^{−ε/(2h)}.
+            `protocols.tree`) and M nodes in total. μ is the expected number of noise messages per
+            node that all honest people together send. a = e^{−ε/(2h)}. An edge is the border
+            between two neighboring cells.
 Randomizer  Send h messages: on each level, the node to which the person's cell belongs. No two
             nodes have the same number, so a message tells its level. With fake users, also send
             Poisson(Mμ/m) noise messages, each a uniform node. After shuffling, the messages of one
             person are not linked.
 Shuffler    With `noise="shuffler"`, the shuffler adds T + Z messages of every node, with P(Z = z)
-            proportional to a^|z| for |z| ≤ T. Otherwise, it only mixes the messages.
+            proportional to a^|z| for |z| ≤ T. T is the least number that the budget allows. With
+            fake users, the shuffler only mixes the messages.
 Analyzer    The number of messages of each node, minus the mean of the noise. Then a tree is fitted
-            to these counts by least squares, and the counts of its cells are added up.
+            to these counts by least squares. The number of people below an edge is estimated by the
+            sum of the fitted cells below this edge.
 Privacy     If a person's cell is replaced by a cell below another node of the first level, the
             person's message changes on every level. So the view changes in h pairs of nodes, and no
             replacement changes more nodes. Fake users: the noise X of the honest people is
-            Poisson(μ) in every node, independently. δ is the divergence of (X+1, X') and (X, X'+1),
-            for h pairs of nodes together. With more than one level, the computation rounds δ up by
-            about 0.03 % (see `accounting.moved_pairs`). Shuffler: the privacy losses of all 2h
-            nodes add up to at most ε, unless the noise of one of these nodes is at an end of its
-            range. δ is the probability of this exception.
-Error       Unbiased. `protocols.tree` has the variance, and `protocols.tree_error` the exact law.
-            Without the option `fanouts`, the shape of the tree minimizes the mean squared error of
-            the share of people below an edge, averaged over edges. With h levels, μ is about h
-            times as large as with one level. The variance of the shuffler's noise is about h² times
-            as large. So the best tree with fake users has more levels.
+            Poisson(μ) in every node, independently. X' is an independent copy of X. δ is the
+            divergence of (X+1, X') and (X, X'+1), for h pairs of nodes together. With more than one
+            level, the computation rounds δ up by about 0.03 % (see `accounting.moved_pairs`).
+            Shuffler: the privacy losses of all 2h nodes add up to at most ε, unless the noise of
+            one of these nodes is at an end of its range. δ is the probability of this exception.
+Error       Unbiased. `protocols.tree` states the variance, and `protocols.tree_error` computes the
+            exact law. Without the option `fanouts`, the shape of the tree minimizes the mean
+            squared error of the share of people below an edge, averaged over edges. With h levels,
+            μ is about h times as large as with one level, but the variance of the shuffler's noise
+            is about h² times as large. So the best tree has more levels with fake users than with
+            the shuffler's noise.
 Messages    With fake users, h + Mμ/m messages per person on average. With the shuffler's noise, h
             messages per person, and on average M·T dummies in total. The local ε is infinite.
 """
@@ -238,12 +242,12 @@ class ShuffledTree(TreeProtocol):
 
     @cached_property
     def noise_per_node(self) -> Fraction:
-        """The expected noise μ per node, if people add it."""
+        """The expected number μ of noise messages per node, if people add the noise."""
         return joint_noise(self, self.tree.levels, self.tree.nodes)
 
     @cached_property
     def dummies(self) -> BucketNoise:
-        """The noise of the shuffler."""
+        """The law of the numbers T + Z of dummies, if the shuffler adds the noise."""
         budget, levels = self.budget, self.tree.levels
 
         def least(epsilon: float) -> BucketNoise | None:

@@ -1,17 +1,18 @@
 """The sum of numbers, with many bits from each person (Cheu, Smith, Ullman, Zeber, Zhilyaev 2019).
 
 Notation    The levels are 0, …, r (see `fixed_point`). n is the number of people; h of them are
-            honest. q = λ/(2h) = t/2^64 is the probability that a bit is flipped.
+            honest. q = t/2^64 is the probability that a bit is flipped, where t is an integer. The
+            paper states λ = 2hq instead of q.
 Randomizer  Write the person's level as r bits. The number of ones is the level. Flip each bit with
             probability q, and send all bits.
 Analyzer    The estimate of the sum of all levels is S = (Σy − qnr)/(1−2q) over all bits y.
 Privacy     Bits have no labels, so the view is the number of ones among hr bits. The worst
             neighbors are the levels 0 and r, whatever levels all other people hold. δ is the
             largest divergence over all sums of the other people's levels and over both directions
-            (see `accounting.amplification`). Paper: the composition of r separate bits with
-            ε' = ε/√(8r ln(2/δ)) and δ' = δ/(2r) each.
+            (see `accounting.amplification`). With `calibration="paper"`, q is that of a composition
+            of r separate bits with ε' = ε/√(8r ln(2/δ)) and δ' = δ/(2r) each.
 Error       The variance of S is nrq(1−q)/(1−2q)² for all data. Rounding adds to this variance. With
-            the default r = ⌈ε√n⌉, the error is about that of a count by
+            the default r = ⌈ε√n⌉, the error divided by high − low is about that of a count by
             `shuffle.randomized-response`, for any n.
 Messages    r messages of 1 bit. If the shuffler and the analyzer collude, the privacy loss is
             r·ln((1−q)/q).
@@ -53,7 +54,7 @@ from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
 _MOST_BITS = 2**16
-_FEW_BITS = 16
+_FEW_BITS = 16  # whole numbers are not rounded if high − low is at most this
 _CHUNK = 1 << 18  # the number of bits that are set at a time
 
 
@@ -112,7 +113,7 @@ class UnaryEstimator(ResponseEstimator):
         return np.array([np.count_nonzero(payload)])
 
     def level_sum(self, tally: Tally, source: Source | None) -> Fraction:
-        # Fractions avoid the cancellation that floats would have for q near ½.
+        # For q near ½, floats would lose accuracy in the differences, but fractions are exact.
         bits = tally.users * self.grid.levels
         return (int(tally.counts[0]) - self.flip * bits) / (1 - 2 * self.flip)
 
@@ -183,7 +184,7 @@ class UnarySum(Protocol):
         cls, task: Task, budget: Budget, crowd: Crowd, limits: Limits
     ) -> Iterator[dict[str, Any]]:
         usual = _usual_bits(task, budget, crowd)
-        allowed = min(limits.fixed, 4 * usual, _MOST_BITS)  # more bits hardly help
+        allowed = min(limits.fixed, 4 * usual, _MOST_BITS)  # more than 4·usual bits hardly help
         yield {"bits": max(allowed, 1)}
         span = _whole_span(task)
         if 0 < span < allowed:

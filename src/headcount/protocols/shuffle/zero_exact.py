@@ -1,18 +1,20 @@
 """The zero-exact count (Balcer, Cheu 2020, "Separating local and shuffled differential privacy").
 
 Notation    x ∈ {0,1} is a person's value. n is the number of people; h of them are honest. c = Σx
-            is the true count. p = 1 − t/2^64 is the probability of a noise message, and q = 1 − p.
+            is the true count. p = 1 − t/2^64 is the probability of a noise message, where t is an
+            integer, and q = 1 − p.
 Randomizer  Send x + Bernoulli(p) messages. All messages are identical.
 Analyzer    |y| is the number of messages. The `unbiased` answer is ĉ = |y| − np. The `zero-exact`
-            answer is ĉ if |y| > n, and 0 otherwise. So it is certainly 0 if the true count is 0.
+            answer is ĉ if |y| > n, and 0 otherwise. So the `zero-exact` answer is certainly 0 if
+            the true count is 0.
 Privacy     The view is only |y| = c + Bin(n, p), so neighboring views differ by a shift of 1. δ is
             the hockey-stick divergence of Bin(h, q) and the same law shifted by 1, in the direction
-            that gives the larger value. It is computed exactly. Paper: q = (50/(ε²h)) ln(2/δ) for
-            h ≥ (100/ε²) ln(2/δ).
+            that gives the larger value. δ is computed exactly. With `calibration="paper"`,
+            q = (50/(ε²h)) ln(2/δ), which requires h ≥ (100/ε²) ln(2/δ).
 Error       Unbiased: the variance is npq for all data. Zero-exact: let M ~ Bin(n, q) be the number
             of noise messages that are not sent. The mean squared error is
-            E[(nq−M)²; M < c] + c² P(M ≥ c). It depends on c, so an estimate states the largest
-            error over all c that are possible with |y| messages.
+            E[(nq−M)²; M < c] + c² P(M ≥ c). This error depends on c, so an estimate states the
+            largest error over all c that are possible with |y| messages.
 Messages    x + p messages on average, without content. Whoever can count one person's messages can
             learn x, so the local ε is infinite.
 """
@@ -53,7 +55,10 @@ from headcount.core.tasks.count import Count
 from headcount.randomness.draws import WHOLE, bernoulli
 from headcount.randomness.totals import binomial
 
-_SMALL = 100  # up to this many people, q is searched in finer steps, since q = ½ may not be best
+# Up to this many honest people, q is searched in finer steps, since q = ½ may not be most private.
+_SMALL = 100
+# The largest expected number of noise messages that honest people do not send. It is also the
+# largest crowd that an error message suggests.
 _MOST_NOISE = 10**9
 
 
@@ -259,7 +264,7 @@ class Neighbors:
     """The effect of replacing one value.
 
     `counts` is the number of counts that change. `curve` computes the privacy curve from the law of
-    a count and the same law shifted by 1.
+    the noise in one count and the same law shifted by 1.
     """
 
     counts: int
@@ -278,9 +283,9 @@ class Neighbors:
 def _calibrate(
     neighbors: Neighbors, honest: int, budget: Budget, calibration: Calibration
 ) -> int | None:
-    """A number t whose exact δ is within the budget; None if there is none."""
+    """An integer t whose exact δ is within the budget; None if none is found."""
     if budget.delta == 0:
-        return None  # δ is at least p^h, which is above 0 for every p
+        return None  # δ is at least p^h, the probability that everybody sends noise
 
     def delta_at(weight: int) -> float:
         return neighbors.delta(honest, weight, budget.epsilon)
@@ -303,7 +308,9 @@ def _calibrate(
 
 
 def _most_withheld(honest: int) -> int:
-    """The t with the most noise: that of a fair coin, or the largest t that can be tabulated."""
+    """The largest t that is tried: that of a fair coin, or less if the law of M would be too long
+    to tabulate.
+    """
     return min(WHOLE // 2, WHOLE * _MOST_NOISE // honest)
 
 

@@ -2,7 +2,7 @@
 
 Notation    x ∈ {0, …, d−1} is a person's bucket. n is the number of people; h of them are honest.
             c_b is the true count of bucket b. p = 1 − t/2^64 is the probability of a noise message,
-            and q = 1 − p.
+            where t is an integer, and q = 1 − p.
 Randomizer  Send x. For each bucket, also send a noise message with probability p.
 Analyzer    The analyzer of the zero-exact count in every bucket (see `zero_exact`). With
             `unbiased`, the excess of the total over n, divided by d, is subtracted from each
@@ -10,8 +10,9 @@ Analyzer    The analyzer of the zero-exact count in every bucket (see `zero_exac
             certainly 0.
 Privacy     The adversary sees c_b + Bin(n, p) messages of each bucket b, independently. A person
             who moves to another bucket changes two buckets. δ is the exact divergence of the views
-            of these two buckets. Paper: two counts with (ε/2, δ/2) each.
-Error       The error of the zero-exact count in each bucket, for any d. With `unbiased`, the
+            of these two buckets. With `calibration="paper"`, q is that of a zero-exact count with
+            ε/2 and δ/2.
+Error       Each bucket has the error of the zero-exact count, for any d. With `unbiased`, the
             variance is npq·(1 − 1/d), since n is known.
 Messages    1 + dp messages on average and at most d + 1, each with a bucket. If a person sends a
             bucket twice, this bucket is x. So the local ε is infinite.
