@@ -17,12 +17,12 @@ Privacy     A person's x is replaced by x'. All elements of the atom of i except
             |i| ≥ 2, and the numbers (U₊ + Z + α, U₋ + Z + β) of messages +1 and −1, where Z is the
             Z_s of {+1, −1}. The integers t_s, α and β depend on x, and only their differences
             between x and x' matter. For the messages ±1, min(U₊, U₋) is NB(1, a²) and independent
-            of U₊ − U₋, which is two-sided geometric. Let y = (number of +1) − (number of −1) and
-            D = x − x'. The law of y is ∝ a^|y−D| for x and ∝ a^|y| for x'. Given y, the number of
-            +1 is X + (y−D)⁺ + α for x and X + y⁺ for x', where X = min(U₊, U₋) + Z and α is now the
-            α of x minus that of x'. The loss is the same for all y ≤ min(0, D), and for all
-            y ≥ max(0, D). δ is the divergence of the product of all parts, maximized over the
-            ordered pairs (x, x').
+            of U₊ − U₋, which is two-sided geometric. Since only differences matter, assume that
+            α = β = 0 for x'. Let y = (number of +1) − (number of −1) and D = x − x'. The law of y
+            is ∝ a^|y−D| for x and ∝ a^|y| for x'. Given y, the number of +1 is X + (y−D)⁺ + α for x
+            and X + y⁺ for x', where X = min(U₊, U₋) + Z. The loss is the same for all
+            y ≤ min(0, D), and for all y ≥ max(0, D). δ is the divergence of the product of all
+            parts, maximized over the ordered pairs (x, x').
 Numerics    See `losses`, which compares X + t with X for every t that occurs.
 """
 
@@ -222,7 +222,7 @@ def _plus_least(law: Law, rate: float) -> Law:
     """
     ratio = math.exp(-2 * rate)
     out = law.plus_geometric(ratio)
-    # The relative error of P(Y = k) is k + ratio/(1 − ratio) times the relative error of the ratio.
+    # The relative error of P(Y = k) is that of the ratio, multiplied by k + ratio/(1 − ratio).
     most = len(out.mass) - len(law.mass)
     return replace(
         out, slack=out.slack + 8 * ROUNDING * (1 + rate) * (most + 2 / -math.expm1(-2 * rate))

@@ -84,7 +84,7 @@ class PairCurve(PrivacyCurve):
         worst = np.zeros(len(epsilons))
         for losses, high, low, tail, blur in self._sorted:
             # Losses have errors of up to `blur`. `inside` is the number of losses that may exceed
-            # ε. Some of them may be below ε by 2·blur. Each of these lowers the sum by at most
+            # ε. Some of them may be below ε by up to 2·blur. Each of these lowers the sum by at most
             # 2·blur·P, so the P are multiplied by 1 + 2·blur.
             inside = np.searchsorted(-losses, blur - epsilons, side="left")
             sums = high[inside] * (1 + 2 * blur) - _factor(epsilons) * low[inside]
@@ -166,11 +166,12 @@ class SymmetricCurve(PrivacyCurve):
 
     For ε ≥ 0, `delta_at` returns δ. For negative arguments, δ follows from the identity
     HS_{−ε}(P‖Q) = 1 − e^−ε + e^−ε·HS_ε(Q‖P). δ is convex in e^ε, so straight lines between the
-    `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If `steps` is below `BENDS`, the losses
-    divide the interval from −pure_epsilon to pure_epsilon into `steps` equal steps, and the bends
-    are these losses. Otherwise the bends only cover the ε at which δ is not negligible. `one_pair`
-    says that a single pair has this curve in both directions. Then the curve is `attained` (see
-    `PrivacyCurve`). Searches use `quick_at`, a lower bound on δ that is much faster to compute.
+    `bends` lie above it. δ is 0 for ε ≥ `pure_epsilon`. If the losses are equally spaced, `steps`
+    can be their number minus 1. If `steps` is below `BENDS`, the bends divide the interval from
+    −pure_epsilon to pure_epsilon into `steps` equal steps. Otherwise the bends only cover the ε at
+    which δ is not negligible. `one_pair` says that a single pair has this curve in both directions.
+    Then the curve is `attained` (see `PrivacyCurve`). Searches use `quick_at`, a lower bound on δ
+    that is much faster to compute.
     """
 
     delta_at: Callable[[float], float]

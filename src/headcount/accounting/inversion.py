@@ -1,9 +1,10 @@
 """Inversion of the generating functions that `amplification` needs, without cancellation.
 
-Notation    The module `amplification` defines g(t) and the G_i. Both g(t) and E[(ΣG)₊] are values
-            of a function of t with the generating function κ(s)·e^{Λ(s)}. Here e^{Λ(s)} is
-            E[e^{sX}] for a sum X of independent random numbers, one for each bit or person. κ(s) is
-            a simple factor, which `Flips` and `positive_part` define.
+Notation    The module `amplification` defines g(t) and the G_i. This module computes g(t), and
+            E[(ΣG − t)₊] at t = 0. Each of these functions of t has a generating function
+            κ(s)·e^{Λ(s)}. Here e^{Λ(s)} is E[e^{sX}] for a sum X of independent random numbers, one
+            for each bit or person. κ(s) is a simple factor, which `Flips` and `positive_part`
+            define.
 Numerics    The generating function is inverted on a line Re s = θ > 0 by a sum over integers j:
                 (1/N) Σ_j κ(s_j)·e^{Λ(s_j) − s_j t},  s_j = θ + 2πij/N.
             On this line the terms do not cancel, however small δ is. The sum has period N in t, up
@@ -21,8 +22,8 @@ from numpy.typing import NDArray
 
 from headcount.accounting.laws import LEAST_FLOAT, ROUNDING
 
-# If more flipped bits or more messages from the blanket than this are expected in a crowd, the
-# crowd is treated as smaller. This can only increase δ.
+# The largest expected number of flipped bits, or of messages from the blanket, in a crowd. A crowd
+# that exceeds this limit is treated as smaller, which can only increase δ.
 MOST_NOISE = 1e8
 # If people have many bits, the limit is raised, at most to this. Beyond it, rounding errors matter.
 _MOST_FLIPS = 3e13
@@ -57,8 +58,8 @@ class Flips:
     Near its peak, g may be so flat that rounding errors hide its fall. Then g is evaluated at
     points that are farther apart (at larger strides). Of the two views, let V be the one with fewer
     ones. The masses of V fall beyond its mode. As a function of P(V ≤ t), g is concave, and its
-    slope is e^ε minus the likelihood ratio. So if g rises by d in one stride, it rises by at most
-    4d in the next four strides.
+    slope is e^ε minus the likelihood ratio. So beyond the mode of V, g rises less and less: if it
+    rises by d in one stride, it rises by at most 4d in the next four strides.
     """
 
     def __init__(self, honest: int, lie: Fraction, epsilon: float, bits: int = 1) -> None:
@@ -176,8 +177,8 @@ class Flips:
 
         The first two are the amounts that each bit 0 and each bit 1 of the other people add to
         ln E[e^{θ(W−t)}]. The third is the amount that each of the victim's other bits adds to the
-        logarithm of the largest term of κ. For the third, t is near the peak of g when half of the
-        victim's bits are changed.
+        logarithm of the largest term of κ·e^{−θt}. Here t is near the largest g(t) if half of these
+        other bits are zeros and half are ones.
         """
         zero, one = self.tilted_up, 1 - self.tilted_down
         up, down = self._log(tilt), self._log(-tilt)

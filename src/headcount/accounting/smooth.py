@@ -1,16 +1,16 @@
 """Smooth distributions, which papers use to prove that noise is private.
 
 The definition and the lemma for binomial noise are from Ghazi, Golowich, Kumar, Pagh, Velingker
-2021 (On the Power of Multiple Anonymous Messages). Balcer, Cheu 2020 use them for the zero-exact
-count.
+2021 (On the Power of Multiple Anonymous Messages). Balcer, Cheu 2020 use them for the protocol
+`shuffle.zero-exact`.
 
 A law D on the integers is (ε, δ, k)-smooth if for every k' with 0 < |k'| ≤ k, the inequality
 P(Y)/P(Y + k') < e^{|k'|ε} holds with probability at least 1 − δ over Y ~ D. If one person changes
 an integer by at most 1, adding noise from an (ε, δ, 1)-smooth law is (ε, δ)-private. A proof by
 smoothness is loose in two ways. First, a lemma only bounds the probability P(loss > ε). Second,
-smoothness uses this probability where the smaller Σ (P − e^ε Q)₊ would be enough. For binomial
-noise at ε = 1 and δ = 1e-6, the lemma needs 17 times as much noise as the exact divergence. The
-definition of smoothness, without the lemma, needs 1.3 times as much.
+this probability is larger than the hockey-stick divergence (see `divergence`), which would be
+enough as δ. For binomial noise at ε = 1 and δ = 1e-6, the lemma needs 17 times as much noise as the
+exact divergence. The definition of smoothness, without the lemma, needs 1.3 times as much.
 """
 
 import math

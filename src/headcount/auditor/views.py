@@ -102,7 +102,7 @@ def neighbors(protocol: Protocol, view: View) -> list[tuple[Any, Any]]:
 
 def seen_people(protocol: Protocol) -> int:
     """The number of people whose messages hide each other in the shuffle view. These are the honest
-    people. If the shuffler adds the noise, honesty does not matter, and these are all people.
+    people. If the shuffler adds the noise, honesty does not matter, and everybody is counted.
     """
     return protocol.crowd.users if protocol.shuffler.adds else protocol.crowd.honest
 
@@ -112,8 +112,8 @@ def some_values(protocol: Protocol) -> Sequence[Any]:
     a range.
     """
     task = protocol.task
-    # A distribution is numbered, but people hold values from its range, not indices of its cells.
-    # For such a task, `task.bounded` is the task itself.
+    # The task `Distribution` encodes values as indices of cells, so it is `numbered`. But people
+    # hold values from its range. For such a task, `task.bounded` is the task itself.
     if task.bounded is None or (task.numbered and task.bounded is not task):
         held: Sequence[Any]
         if task.open_values and task.buckets:

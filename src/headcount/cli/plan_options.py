@@ -197,7 +197,7 @@ class SavedOptions:
 
 
 def check_usage(given: dict[str, Any], shares: int) -> None:
-    """Refuse options that would have no effect."""
+    """Refuse options that would have no effect, or that contradict each other."""
     one_plan = "--users" in given and "--epsilon" in given
     found = "--difference" in given
     check_matters(

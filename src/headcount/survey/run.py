@@ -76,7 +76,8 @@ class Ready:
     people: Respondents | SparkRespondents
     bits: Bits
     users: int
-    charges: tuple[str, ...] = ("",)  # one charge without a name, which a ledger always records
+    # The name of each charge. A ledger records a charge with an empty name every time.
+    charges: tuple[str, ...] = ("",)
 
     def released(self) -> dict[str, Estimate]:
         """Make all releases. Each estimate states the guarantee of the whole survey."""
@@ -179,8 +180,9 @@ def people_of(columns: Mapping[str, Any], least: int) -> int:
 def charged(ready: Ready | ReadyWave, ledger: Ledger, dataset: str | None) -> None:
     """Charge all releases of this wave to a ledger, as one entry.
 
-    If answers are kept, the number of entries is the largest number of different answers that one
-    person has given in one release. Entries that the ledger already has are not charged again.
+    If answers are kept, let v be the largest number of different answers that one person has given
+    in one release, over all waves so far. Then all of these waves together are charged as v
+    entries. Entries that the ledger already has are not charged again.
     """
     if isinstance(ready, ReadyWave) and not ready.wave.secure:
         raise InvalidParameter(

@@ -163,7 +163,7 @@ class CappedHistogramRandomizer(Randomizer):
 
 @dataclass(frozen=True)
 class SignedBuckets(SignedCounts):
-    """Computes the answer of the correlated-noise count in every bucket."""
+    """Computes (number of +1) − (number of −1) in every bucket, and corrects the total to n."""
 
     @property
     def tally_size(self) -> int:

@@ -22,9 +22,10 @@ Privacy     If a person's cell is replaced by a cell below another node of the f
 Error       Unbiased. If everyone is honest, each node has two-sided geometric noise of rate
             ε1 < ε/(2h). In central trust, the rate is ε/(2h). The option `error_ratio` is the ratio
             of the errors of these two rates. Without the option `fanouts`, the tree has the shape
-            that is best in central trust. So the error can approach that of central noise. The
-            error of fake users (see `shuffle.tree`) cannot approach it, and is much larger if ε is
-            large. If ε is 1 or less, fake users need fewer messages for nearly the same error.
+            that is best in central trust. So the error can approach that of central noise. With
+            the noise of fake users (see `shuffle.tree`), the error cannot approach it, and is much
+            larger if ε is large. If ε is 1 or less, fake users need fewer messages for nearly the
+            same error.
 Messages    h + 2M(a/(1−a) + rp/(1−p))/m messages on average, each with a node and a sign. The local
             ε is infinite.
 """

@@ -20,10 +20,11 @@ Hash        If u and v are uniform, all pairs (H(x), H(x')) are equally likely f
 Cheating    If people could choose the words u and v, a message with u = 0 could match all buckets
             at once. Since the words are derived from a seed, it takes about b^(t−1) trials to find
             a message that matches t given buckets.
-Keys        If the buckets are declared, the key is computed from the bucket's number by a fixed
-            bijection of the w-bit numbers. If they are open, a fixed bijection of the 64-bit
-            numbers is applied to the value, and the key is the first w ≥ 40 bits of the result. In
-            the second case, two values share a key with probability 2^−w. Shared keys do not harm
+Keys        If people may hold only the listed buckets, the key is computed from the bucket's number
+            by a fixed bijection of the w-bit numbers. In an open histogram (see `Histogram`),
+            people may hold any value, which is encoded in 64 bits. A fixed bijection of the 64-bit
+            numbers is applied to it, and the key is the first w ≥ 40 bits of the result. So in an
+            open histogram, two values share a key with probability 2^−w. Shared keys do not harm
             privacy. On average, they add at most n·2^−w to the count of a bucket.
 Privacy     Call (seed, H(x)) the true message of a person with the key x. Assume that the adversary
             knows the true messages of all people except one, but no dummies. The view consists of
@@ -38,9 +39,10 @@ Privacy     Call (seed, H(x)) the true message of a person with the key x. Assum
 
             where C' is independent of C and has the same law. The right side is the δ of
             `shuffle.fake-users` with this μ, for any b and any κ, and so for any hash that is
-            derived from seeds. Proof of the inequality: replace the common C by the independent C
-            and C' in small steps. Let Y be the difference in parentheses, and f a convex function.
-            In each step, E f(Y) changes in proportion to the mean of
+            derived from seeds. Proof of the inequality: divide C into a sum of many small
+            independent Poisson variables. In the second sum, B + C, replace them one by one by
+            independent copies. Let Y be the difference in parentheses, and f a convex function. In
+            each replacement, E f(Y) changes in proportion to the mean of
             f(Y+1) + f(Y−e^ε) − f(Y) − f(Y+1−e^ε). This mean is not negative, because f is convex,
             and the last two arguments lie between the first two and have the same sum. So E f(Y)
             never falls. (At κ = 1/128, ε = 1 and δ = 1e-6, the bound is 6 % above HS_ε.)
@@ -184,8 +186,9 @@ class MatchError:
     def margins(self, confidence: float) -> tuple[float, float]:
         """The margins for the count c = 0, whose law is widest, plus one step of 1/(1 − 1/b).
 
-        The step is added because the possible errors for other c lie between those for c = 0.
-        Computations for many laws confirm that these margins cover every c, but there is no proof.
+        For each c, the possible errors are one step apart, but where they lie depends on c. That is
+        why the step is added. Computations for many laws confirm that these margins cover every c,
+        but there is no proof.
         """
         p = Fraction(1, self.cells)
         law = laws.poisson(self.mean).plus(laws.binomial(self.users, p))
