@@ -84,8 +84,8 @@ class PairCurve(PrivacyCurve):
         worst = np.zeros(len(epsilons))
         for losses, high, low, tail, blur in self._sorted:
             # Losses have errors of up to `blur`. `inside` is the number of losses that may exceed
-            # ε. Some of them may be below ε by up to 2·blur. Each of these lowers the sum by at most
-            # 2·blur·P, so the P are multiplied by 1 + 2·blur.
+            # ε. Some of them may be below ε by up to 2·blur. Each of these lowers the sum by at
+            # most 2·blur·P, so the P are multiplied by 1 + 2·blur.
             inside = np.searchsorted(-losses, blur - epsilons, side="left")
             sums = high[inside] * (1 + 2 * blur) - _factor(epsilons) * low[inside]
             worst = np.maximum(worst, np.maximum(sums, 0.0) * (1 + 8 * ROUNDING) + tail)
