@@ -40,8 +40,8 @@ _INTRODUCTION = f"""\
 The tables are for {_USERS:,} people at ε = 1 and δ = 1e-6. Everybody is honest.
 
 - *Calibration* is exact if the noise is computed from the exact privacy loss, and paper if it comes
-  from the published formula. Then it lists the options that differ from
-  their defaults.
+  from the published formula. After that, the column lists the options
+  that differ from their defaults.
 - *Guarantee* is exact, or a proven upper bound.
 - *Worst error* is the standard error for the worst data, with the ratio to `central.geometric` in
   parentheses. It is the error of the count, the sum, the mean or one bucket, and comes from privacy

@@ -67,7 +67,7 @@ export const german: Texts = {
     analyzer: "Zählende Stelle",
     checked: "Was diese Seite geprüft hat",
     checks:
-      "Das Dokument hat den Fingerabdruck, der in dieser Adresse steht. Jede Frage hat genau ein Zufallsverfahren, das genau ihre Antworten annimmt. Größe und Zahl der Nachrichten sind für alle gleich. Die Seite hat das ε selbst berechnet, das ohne die mischende Stelle bleibt, und sie zieht das Rauschen aus eigenen Tabellen.",
+      "Das Dokument hat den Fingerabdruck, der in dieser Adresse steht. Jede Frage hat genau ein Zufallsverfahren, das genau ihre Antworten annimmt. Größe und Zahl der Nachrichten sind für alle gleich. Die Seite hat das ε selbst berechnet, das ohne die mischende Stelle bleibt, und sie zieht das Rauschen selbst.",
     notChecked:
       "Das gemeinsame δ aller Antworten hängt vom Rauschen aller ab. Beide Stellen berechnen es aus demselben Dokument, und mit dem Programm headcount können auch Sie das tun.",
     wavesNotChecked: (epsilon) =>

@@ -68,7 +68,7 @@ export const english = {
     analyzer: "Counting party",
     checked: "What this page has checked",
     checks:
-      "The document has the fingerprint that is in this address. Every question has one randomizer, which accepts exactly the possible answers. Sizes and numbers of messages are the same for everybody. The page has computed the ε that is left without the mixing party, and it draws the noise from tables of its own.",
+      "The document has the fingerprint that is in this address. Every question has one randomizer, which accepts exactly the possible answers. Sizes and numbers of messages are the same for everybody. The page has computed the ε that is left without the mixing party, and it draws the noise itself.",
     notChecked:
       "The joint δ of all answers depends on everybody’s noise. Both parties compute it from the same document, and so can you with the program headcount.",
     wavesNotChecked: (epsilon: string) =>

@@ -28,7 +28,10 @@ from headcount.plot import collected_page
 
 STORE = "analyzer.db"
 Folder = Annotated[
-    Path, typer.Argument(help="The analyzer's folder, with its key.", metavar="FOLDER")
+    Path,
+    typer.Argument(
+        help="The analyzer's folder, which `headcount analyzer init` makes.", metavar="FOLDER"
+    ),
 ]
 PassphraseFile = Annotated[
     Path | None,

@@ -18,7 +18,7 @@ Delta = Annotated[
     typer.Option(
         help="Delta of the guarantee, in [0, 1). Replacing one person's value by another "
         "multiplies the probability of any event by at most e^epsilon, and then adds at most "
-        "delta. With delta 0, shuffling gives no advantage over local trust, unless the shuffler "
+        "delta. With delta 0, no protocol gains anything from shuffling, unless the shuffler "
         "adds noise."
     ),
 ]

@@ -176,7 +176,10 @@ def status(store: Place = STORE, as_json: AsJson = False) -> None:
 def extend(
     survey: OneSurvey,
     close_at: Annotated[
-        str | None, typer.Option(help="New closing time. [default: the survey has none]")
+        str | None,
+        typer.Option(
+            help="New closing time. Without it, the survey no longer closes at a set time."
+        ),
     ] = None,
     store: Place = STORE,
 ) -> None:
