@@ -3,6 +3,7 @@ protocols of the conformance suite.
 """
 
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 os.environ["HEADCOUNT_CACHE"] = tempfile.mkdtemp(prefix="headcount-tests-")
+# A shell lets programs in the background ignore Ctrl-C. Tests send it, so it must have its effect.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
