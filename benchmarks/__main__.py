@@ -136,6 +136,13 @@ def known_rows() -> list[tuple[str, ...]]:
     return [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines[2:]]
 
 
+def replaced(rows: list[tuple[str, ...]], fresh: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The lines with new ones of a section, in the place of its first old line or at the end."""
+    subjects = {row[0] for row in fresh}
+    at = next((at for at, row in enumerate(rows) if row[0] in subjects), len(rows))
+    return [*rows[:at], *fresh, *(row for row in rows[at:] if row[0] not in subjects)]
+
+
 def main() -> None:
     """Measure all sections, or only the named ones. New lines replace the old ones of a section."""
     named = sys.argv[1:]
@@ -144,17 +151,13 @@ def main() -> None:
     if not named:
         accuracy.write()
         audits.write()
-    rows = []
+    rows = known_rows() if named else []
     for section in named or SECTIONS:
+        fresh = []
         for comparison in SECTIONS[section]():
-            rows.append(cells(comparison))
+            fresh.append(cells(comparison))
             print(f"measured: {comparison.subject} / {comparison.peer}", flush=True)
-    if named:
-        fresh = {row[0] for row in rows}
-        old = known_rows()
-        at = next((at for at, row in enumerate(old) if row[0] in fresh), len(old))
-        kept = [row for row in old[at:] if row[0] not in fresh]
-        rows = [*old[:at], *rows, *kept]
+        rows = replaced(rows, fresh)
     measured = table(rows)
     print(f"\n{measured}\n{machine()}")
     _PAGE.parent.mkdir(exist_ok=True)

@@ -48,7 +48,7 @@ from headcount.protocols.responses import share_weight
 from headcount.randomness.draws import WHOLE, bernoulli, packed_bernoulli, uniform
 
 _LISTED = 20  # with at most this many buckets, all sets are listed
-_PEOPLE = 1 << 16  # the number of people whose sets are made at a time
+_BYTES = 1 << 21  # the number of bytes of the sets that are made at a time
 # The bits that are drawn first are ones with a probability of fewer than this many binary digits.
 _DIGITS = 12
 # The times to draw one more row of bits and to add one more bucket, in multiples of the time to
@@ -109,8 +109,9 @@ class SubsetRandomizer(Randomizer):
             rows = sets.astype("<u4").view(np.uint8).reshape(people, 4)[:, :width].copy()
             return Messages.one_each(packed_bits.as_payload(rows))
         rows = np.empty((people, width), dtype=np.uint8)
-        for start in range(0, people, _PEOPLE):
-            piece = slice(start, start + _PEOPLE)
+        some = max(1, _BYTES // width)
+        for start in range(0, people, some):
+            piece = slice(start, start + some)
             rows[piece] = self._small_sets(len(lies[piece]), source)
             self._put_in(rows[piece], encoded[piece], lies[piece], source)
         packed_bits.put(rows, encoded, 1 - lies)
