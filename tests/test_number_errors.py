@@ -491,3 +491,10 @@ def test_bends_of_a_curve_that_is_next_to_nothing() -> None:
         assert (bends[0], bends[-1]) == (-1.0, 1.0)
     falling = SymmetricCurve(lambda epsilon: math.exp(-60 * epsilon), 100.0).bends
     assert 0.5 < falling[-1] < 4
+
+
+def test_margins_try_the_middle_of_the_range() -> None:
+    """The longest interval may be in the middle, far from both ends."""
+    users, task = 100_000, hc.Mean(0, 120)
+    built = hc.protocol("local.one-bit-mean", task, hc.Budget(1), hc.Crowd(users))
+    assert {0.0, 60.0, 120.0} <= set(built.estimator.extremes(users, 0.95))
