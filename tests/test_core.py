@@ -488,8 +488,13 @@ def test_histogram_estimates() -> None:
 
 def test_further_messages_join_their_senders() -> None:
     rng = np.random.default_rng(3)
-    for users, most, extra in ((5, 3, 7), (1000, 2, 3), (1000, 300, 500), (100_000, 2, 40)):
-        counts = rng.integers(0, most, users).astype(np.min_scalar_type(most))
+    various = [
+        (rng.integers(0, most, users).astype(np.min_scalar_type(most)), extra)
+        for users, most, extra in ((5, 3, 7), (1000, 2, 3), (1000, 300, 500), (100_000, 2, 40))
+    ]
+    equal = [(np.broadcast_to(np.int64(each), 10_000), 20) for each in (1, 3, 255)]
+    for counts, extra in [*various, *equal]:
+        users = len(counts)
         payload = rng.integers(0, 100, counts.sum()).astype(np.int16)
         people = np.sort(rng.integers(0, users, extra))
         added = rng.integers(100, 200, extra).astype(np.int16)

@@ -503,6 +503,64 @@ def test_shares_have_their_law(table: ThresholdTable, law: Any) -> None:
     assert log_likelihood_ratio(drawn, shown)[1] > 1e-6
 
 
+def test_nonzero_draws_are_decided_by_all_bits() -> None:
+    """Only draws whose first byte may mean another outcome than 0 are completed."""
+    zeros = 250 * 2**120 + 7  # the first byte 250 is undecided
+    table = ThresholdTable([zeros, 2**122, 2**128 - 2**122 - zeros])
+    ends = (zeros, zeros + 2**122)
+    uniforms = [ends[0] - 1, ends[0], 252 * 2**120, ends[1] - 1, ends[1], 2**128 - 1]
+    firsts = np.full(5000, 255, dtype=np.uint8)
+    positions = np.array([0, 17, 18, 255, 4000, 4999])
+    firsts[positions] = 5  # below 6, the number of first bytes that are not surely 0
+    firsts[1] = 6  # equals the threshold, which needs more bits to be decided
+    tops = words(*((one >> 120) - 250 for one in uniforms))
+    rest = words(*((one >> 64) % 2**56 << 8 for one in uniforms))
+    # The uniform numbers next to a threshold need all 128 bits.
+    last = words(*(one % 2**64 for one in uniforms if one >> 64 in (ends[0] >> 64, ends[1] >> 64)))
+    script = Scripted(firsts, words(0), tops, rest, last)
+    where, outcomes = table.sample_nonzero(script, 5000)
+    assert script.left == b""
+    expected = [sum(one >= end for end in ends) for one in uniforms]
+    assert expected == [0, 1, 1, 1, 2, 2]
+    assert where.tolist() == positions[1:].tolist()
+    assert outcomes.tolist() == expected[1:]
+
+
+@pytest.mark.parametrize("mean", [0.0009, 0.05, 0.13, 0.3, 2.0, 40.0])
+@pytest.mark.parametrize("count", [3000, 300_000])
+def test_nonzero_draws_have_their_law(mean: float, count: int) -> None:
+    table = poisson_share(Fraction(mean))
+    where, outcomes = table.sample_nonzero(SeededSource(8), count)
+    assert (np.diff(where) > 0).all()
+    assert 0 <= where[0] <= where[-1] < count
+    assert (outcomes > 0).all()
+    drawn = Counter(outcomes.tolist())
+    drawn[0] = count - len(outcomes)
+    law = {k: float(chance) for k, chance in table.law.items()}
+    assert log_likelihood_ratio(drawn, law)[1] > ALARM
+    # Positions are uniform: each tenth of them has its share.
+    tenths = Counter((where * 10 // count).tolist())
+    assert log_likelihood_ratio(tenths, dict.fromkeys(range(10), 0.1))[1] > ALARM
+    if count * mean > 1000:
+        wrong = {k: float(chance) for k, chance in poisson_share(Fraction(mean * 1.3)).law.items()}
+        assert log_likelihood_ratio(drawn, wrong)[1] < ALARM
+
+
+def test_nonzero_draws_of_other_tables() -> None:
+    """A table whose outcomes are all 0, and tables whose first outcome is not 0."""
+    where, outcomes = ThresholdTable([2**64]).sample_nonzero(SeededSource(1), 10_000)
+    assert not len(where)
+    assert not len(outcomes)
+    where, outcomes = ThresholdTable([2**64], start=3).sample_nonzero(SeededSource(1), 10_000)
+    assert where.tolist() == list(range(10_000))
+    assert (outcomes == 3).all()
+    signs = ThresholdTable([2**62, 2**63, 2**62], start=-1)
+    where, outcomes = signs.sample_nonzero(SeededSource(1), 10_000)
+    drawn = Counter(outcomes.tolist())
+    drawn[0] = 10_000 - len(where)
+    assert log_likelihood_ratio(drawn, {-1: 0.25, 0: 0.5, 1: 0.25})[1] > ALARM
+
+
 @pytest.mark.parametrize("people", [1, 7, 1000])
 def test_shares_add_up(people: int) -> None:
     """NB(r/n, p) to 45 digits: n of them have exactly the mean and the variance of NB(r, p)."""

@@ -191,8 +191,10 @@ class Messages(Batch):
         starts = np.flatnonzero(np.diff(people, prepend=-1))  # where each sender's extras begin
         senders, copies = people[starts], np.diff(starts, append=len(people))
         ends = _sums_through(self.counts, senders)  # where each sender's own messages stop
-        most = int(self.counts.max()) + int(copies.max())
-        counts = self.counts.astype(np.min_scalar_type(most))
+        each = self.counts[:1] if _all_equal(self.counts) else self.counts
+        most = int(each.max()) + int(copies.max())
+        counts = np.empty(self.users, dtype=np.min_scalar_type(most))
+        counts[:] = each
         counts[senders] += copies.astype(counts.dtype)
         payload = np.insert(self.payload, np.repeat(ends, copies), extra, axis=0)
         return replace(self, payload=payload, counts=counts)
@@ -251,10 +253,17 @@ class Messages(Batch):
         return replace(self, payload=payload, users=1, counts=self.counts[person : person + 1])
 
 
+def _all_equal(counts: NDArray[np.integer]) -> bool:
+    """Whether all counts are known to be equal, since they are one number that was broadcast."""
+    return counts.strides == (0,)
+
+
 def _sums_through(counts: NDArray[np.integer], places: NDArray[np.integer]) -> NDArray[np.int64]:
     """The sum of all counts up to and including each place. If there are few places, the sums are
     computed by blocks, which is faster.
     """
+    if _all_equal(counts):
+        return (places.astype(np.int64) + 1) * int(counts[0])
     size = 256
     if len(places) * size > len(counts):
         running: NDArray[np.int64] = np.cumsum(counts, dtype=np.int64)[places]

@@ -13,11 +13,12 @@ from headcount.accounting.laws import ROUNDING, Law
 from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.source import Source
-from headcount.randomness.draws import WHOLE
+from headcount.randomness.draws import WHOLE, successes, uniform
 
 FINE = 1 << 128  # weights add up to this number or to 2^64
 _UNDECIDED = -1  # marks 16 bits that do not decide the outcome
 _FEW = 4096  # with fewer draws, making `_guide` would take longer than it saves
+_MOSTLY = 224  # if at least this many of 256 first bytes mean 0, zeros are skipped
 
 
 class ThresholdTable:
@@ -116,6 +117,35 @@ class ThresholdTable:
             firsts = tops[ties].astype(np.uint64) << np.uint64(48)
             places[ties] = self._find(firsts | rest, source)
         return self._outcomes[places]
+
+    def sample_nonzero(
+        self, source: Source, count: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The positions and the outcomes of those of `count` independent draws that are not 0.
+
+        The positions are in increasing order. If most draws are 0, this is faster than `sample`:
+        only those draws are completed whose first byte does not already mean 0.
+        """
+        zeros = self._zero_bytes
+        if count < _FEW or zeros < _MOSTLY:
+            outcomes = self.sample(source, count)
+            positions = np.flatnonzero(outcomes)
+            return positions, outcomes[positions]
+        source.owe(count * self.total_variation)
+        open_ones = successes(source, count, 256 - zeros, bits=8)
+        # The first byte of each of them is uniform on the bytes from `zeros` to 255.
+        tops = uniform(source, len(open_ones), 256 - zeros) + np.uint64(zeros)
+        rest = source.integers(len(open_ones), np.uint64) >> np.uint64(8)
+        outcomes = self._outcomes[self._find(tops << np.uint64(56) | rest, source)]
+        drawn = outcomes != 0
+        return open_ones[drawn], outcomes[drawn]
+
+    @property
+    def _zero_bytes(self) -> int:
+        """The number z such that the outcome is 0 if the first byte is below z."""
+        if self._outcomes[0] != 0:
+            return 0
+        return int(self._firsts[1]) >> 56 if len(self._firsts) > 1 else 255
 
     def _find(self, uniforms: NDArray[np.uint64], source: Source) -> NDArray[np.int64]:
         places = self._search(uniforms)

@@ -83,9 +83,8 @@ class TickRandomizer(PoissonRandomizer):
         codes = encoded.astype(np.uint64)
         ticked = (codes[:, None] >> np.arange(self.cells, dtype=np.uint64)) & np.uint64(1)
         people, boxes = np.nonzero(ticked)
-        numbers = self.share.sample(source, len(encoded))
-        noise = uniform(source, int(numbers.sum()), self.cells)
-        senders = np.repeat(np.arange(len(encoded)), numbers)
+        senders = self.noise_senders(len(encoded), source)
+        noise = uniform(source, len(senders), self.cells)
         dtype = self.alphabet.dtype
         counts = np.bincount(people, minlength=len(encoded))
         return Messages(boxes.astype(dtype), len(encoded), counts).plus(

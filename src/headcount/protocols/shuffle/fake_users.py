@@ -91,6 +91,11 @@ class PoissonRandomizer(Randomizer):
         """The law of one person's number of noise messages."""
         return poisson_share(self.cells * self.noise)
 
+    def noise_senders(self, people: int, source: Source) -> NDArray[np.int64]:
+        """The sender of each noise message, as a number below `people`, in increasing order."""
+        senders, numbers = self.share.sample_nonzero(source, people)
+        return np.repeat(senders, numbers)
+
     @property
     def own_instructions(self) -> Mapping[str, Any]:
         """How other programs make the messages that tell a person's value."""
@@ -126,9 +131,8 @@ class BucketRandomizer(PoissonRandomizer):
         return encoded[:, None]
 
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
-        numbers = self.share.sample(source, len(encoded))
-        noise = uniform(source, int(numbers.sum()), self.cells)
-        senders = np.repeat(np.arange(len(encoded)), numbers)
+        senders = self.noise_senders(len(encoded), source)
+        noise = uniform(source, len(senders), self.cells)
         dtype = self.alphabet.dtype
         own = self.own(encoded).astype(dtype).reshape(-1)
         counts = np.broadcast_to(np.int64(self.own_messages), len(encoded))

@@ -153,10 +153,10 @@ class HashRandomizer(PoissonRandomizer):
     def send(self, encoded: NDArray[Any], source: Source) -> Messages:
         seeds = source.integers(len(encoded), np.uint64)
         own = np.stack([seeds, cells_of(self.keys(encoded), words_of(seeds), self.log_cells)], 1)
-        numbers = self.share.sample(source, len(encoded))
-        dummies = source.integers(2 * int(numbers.sum()), np.uint64).reshape(-1, 2)
+        senders = self.noise_senders(len(encoded), source)
+        dummies = source.integers(2 * len(senders), np.uint64).reshape(-1, 2)
         dummies[:, 1] >>= np.uint64(64 - self.log_cells)
-        return Messages.one_each(own).plus(np.repeat(np.arange(len(encoded)), numbers), dummies)
+        return Messages.one_each(own).plus(senders, dummies)
 
     def law(self, value: int) -> BundleLaw | None:
         return None  # there are too many hashes to list
