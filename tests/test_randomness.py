@@ -546,6 +546,15 @@ def test_nonzero_draws_have_their_law(mean: float, count: int) -> None:
         assert log_likelihood_ratio(drawn, wrong)[1] < ALARM
 
 
+@pytest.mark.parametrize("count", [10, 10_000])
+def test_draws_owe_what_their_table_is_off(count: int) -> None:
+    table = poisson_share(Fraction(1, 100))
+    for draw in (table.sample, table.sample_nonzero):
+        source = sources.Owing(SeededSource(1))
+        draw(source, count)
+        assert source.owed == count * table.total_variation > 0
+
+
 def test_nonzero_draws_of_other_tables() -> None:
     """A table whose outcomes are all 0, and tables whose first outcome is not 0."""
     where, outcomes = ThresholdTable([2**64]).sample_nonzero(SeededSource(1), 10_000)
