@@ -2,6 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# Some machines forbid Python to keep compiled modules. Then every command would compile them again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow packages programs browser guide chromium java postgres compiler lint bench figures \
 	docs wheel node clean

@@ -37,7 +37,7 @@ include the price of both. Whatever Headcount is compared with is called the pee
   peer is a plain count of each value in the same file, by the faster of polars and DuckDB.
 - *real numbers in Parquet*: `hc.estimate` on a file of real numbers. The peer is DuckDB's plain
   `avg` of the same file, for sums, too. "First call" is the first answer of a new process, which
-  loads packages and compares protocols.
+  loads packages and compares protocols. Its time is the best of five processes.
 - *persons*: a count with one randomly chosen row of each person. The peer is DuckDB's plain
   `count(DISTINCT person)`.
 - *row groups*: a count of a folder of 100 Parquet files with very small row groups. The peer is
@@ -145,6 +145,7 @@ def replaced(rows: list[tuple[str, ...]], fresh: list[tuple[str, ...]]) -> list[
 
 def main() -> None:
     """Measure all sections, or only the named ones. New lines replace the old ones of a section."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has bytecode
     named = sys.argv[1:]
     if unknown := set(named) - set(SECTIONS):
         sys.exit(f"sections must be among {', '.join(SECTIONS)}, got {', '.join(unknown)}")

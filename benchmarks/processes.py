@@ -18,7 +18,6 @@ def program(*words: str) -> Iterator[Contender]:
     """Calls of Python with these words. They share a cache of plans, which is empty at first."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "HEADCOUNT_CACHE": folder}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has bytecode
         command = [sys.executable, *words]
         yield partial(subprocess.run, command, check=True, env=environment, capture_output=True)
 

@@ -59,7 +59,7 @@ from headcount.core.tasks.histogram import Histogram
 from headcount.protocols.registry import own_names
 
 MOST_BINS = 4096
-_CHUNK = 1 << 14  # the number of values whose bins are computed at a time
+_CHUNK = 1 << 15  # the number of values whose bins are computed at a time
 
 
 # Randomizer -----------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ _SMALL = 1000  # up to this many people, Hoeffding's inequality bounds the round
 _TERMS = 4096  # the largest number of terms in a sum over the values of the noise
 # If a whole crowd is rounded in a single step, probabilities are multiples of 1/_FINEST.
 _FINEST = 2**128
-_CHUNK = 1 << 14  # the number of values that are rounded at a time
+_CHUNK = 1 << 15  # the number of values that are rounded at a time
 
 
 @dataclass(frozen=True)
