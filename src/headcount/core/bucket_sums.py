@@ -31,6 +31,7 @@ Weights: TypeAlias = NDArray[np.float64]
 Part: TypeAlias = tuple[float, LatticeLaw]  # a term f·X of a sum: the factor f and the law of X
 
 _RARE = 1e-17  # each tail that is cut off from the law of a sum has at most this probability
+_FAINT = 1e-15  # the same for the terms of a sum on a fine lattice, where longer laws cost time
 _UNLIKELY = 1e-9  # the same for sums whose joint law is tabulated: see `_given_zero`
 _COARSE = 128  # one error's law has at most about twice this many points in a standard deviation
 _MOST_POINTS = 1 << 18  # the most points of the lattice of a sum
@@ -155,9 +156,10 @@ class KnownSum(SumError):
             return LatticeLaw.none()
         if len(self.parts) == 1:
             return _multiplied(*self.parts[0])
-        span = sum(abs(factor) * law.step * len(law.mass) for factor, law in self.parts)
+        parts = [(factor, _trimmed(law, _FAINT)) for factor, law in self.parts]
+        span = sum(abs(factor) * law.step * len(law.mass) for factor, law in parts)
         step = max(self.standard_error / self.fine, span / _MOST_POINTS)
-        laws = [_moved_to_lattice(factor, law, step) for factor, law in self.parts]
+        laws = [_moved_to_lattice(factor, law, step) for factor, law in parts]
         total = laws[0]
         for law in laws[1:]:
             total = _trimmed(total.plus(law))
@@ -460,8 +462,13 @@ def _signed(factor: float, law: LatticeLaw) -> LatticeLaw:
 
 
 def _reached(law: LatticeLaw, distance: float) -> float:
-    """P(|X| ≥ distance), rounded up."""
-    return TwoErrors(law, LatticeLaw.none()).reached(distance, (1.0, 0.0))
+    """P(|X| ≥ distance), rounded up. Ties count as reached."""
+    near = distance - TIE * law.step - law.blur
+    if near <= 0:
+        return 1.0
+    end = np.array([near])
+    outside = law.at_most(-end) + law.at_least(end)
+    return min(1.0, float(outside[0]) + law.missing)
 
 
 def _multiplied(factor: float, law: LatticeLaw) -> LatticeLaw:

@@ -46,6 +46,12 @@ class Share:
     interval: Interval
     method: str
 
+    @property
+    def of_others(self) -> "Share":
+        """The share of all other people among the same people."""
+        low, high, confidence = self.interval.low, self.interval.high, self.interval.confidence
+        return Share(1 - self.value, Interval(1 - high, 1 - low, confidence), self.method)
+
     def __str__(self) -> str:
         low, high = (100 * end for end in (self.interval.low, self.interval.high))
         value = "–" if math.isnan(self.value) else f"{100 * self.value:.1f} %"

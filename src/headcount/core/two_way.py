@@ -144,15 +144,17 @@ class TableEstimate(Estimate):
         checks.choice("within", within, ("rows", "columns"))
         names = self.names
         kind: dict[str, Any] = {"confidence": confidence, "sampling": sampling}
-        return [
-            [
-                self.share(column, given_row=row, **kind)
-                if within == "rows"
-                else self.share(row, given_column=column, **kind)
-                for column in names.columns
-            ]
-            for row in names.rows
-        ]
+        if within == "rows":
+            return [self._line(names.columns, given_row=row, **kind) for row in names.rows]
+        lines = [self._line(names.rows, given_column=column, **kind) for column in names.columns]
+        return [list(row) for row in zip(*lines, strict=True)]
+
+    def _line(self, labels: Sequence[Label], **kind: Any) -> list[Share]:
+        """The shares of these labels in one row or column."""
+        if len(labels) == 2:  # the interval of one share follows from that of the other
+            first = self.share(labels[0], **kind)
+            return [first, first.of_others]
+        return [self.share(label, **kind) for label in labels]
 
     def _matrix(self, numbers: Answer) -> NDArray[np.float64]:
         return np.asarray(numbers).reshape(self.shape)

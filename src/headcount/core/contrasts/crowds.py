@@ -24,7 +24,7 @@ TIE = 1e-7  # numbers that differ by less than this part of a step count as equa
 _CLOSE = 1e-11  # the relative error of a margin
 _ANGLES = 256  # the number of angles that are tried
 _FINER = 64  # the number of finer steps between two neighboring angles
-_HALVINGS = 30  # after this many halvings, the ends of an interval are exact to 1e-13
+_HALVINGS = 20  # after this many halvings, the ends of an interval are exact to 1e-10
 
 
 @dataclass(frozen=True, eq=False)
