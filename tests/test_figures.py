@@ -406,6 +406,27 @@ def test_heat_map_shows_all_cells_and_totals() -> None:
         figures.table_figure(asked("central.geometric", hc.Histogram(6), values), 0.9)
 
 
+def test_totals_have_a_label_of_their_own() -> None:
+    task = hc.Table(["all", "all together"], ["all", "none"])
+    estimate = asked("central.geometric", task, [0, 1, 2, 3] * 50)
+    drawn = [row for row in records(figures.table_figure(estimate, 0.9)) if "shown" in row]
+    assert len({(row["row"], row["column"]) for row in drawn}) == len(drawn) == 9
+    shown = estimate.table()
+    assert shown.columns[-1] == "all together"
+    assert shown.rows[-1][0] == "all together together"
+
+
+def test_figures_say_what_their_intervals_are_about() -> None:
+    """With sampling, intervals are wider, since they are about the population."""
+    values = [0, 1, 2, 3] * 50
+    histogram = asked("central.geometric", hc.Histogram(4), values)
+    table = asked("central.geometric", hc.Table(2, 2), values)
+    for draw, estimate in ((figures.histogram_figure, histogram), (figures.table_figure, table)):
+        plain, sampled = (str(draw(estimate, 0.9, sampling=one).to_dict()) for one in (False, True))
+        assert "population" not in plain
+        assert "90 % intervals for the population" in sampled
+
+
 @pytest.mark.parametrize("trust", hc.Trust)
 def test_texts_of_a_heat_map_can_be_read(trust: hc.Trust) -> None:
     """The contrast of each text with its cell is at least 3.5 to 1."""

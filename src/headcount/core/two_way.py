@@ -175,13 +175,13 @@ class TableEstimate(Estimate):
         note = f"estimates with {100 * confidence:.10g} % intervals{whose}{every}"
         warning = self.guarantee.warning
         return Table(
-            ("", *map(str, names.columns), "all"),
+            ("", *map(str, names.columns), total_label(names.columns)),
             (
                 *(
                     (str(label), *line, total)
                     for label, line, total in zip(names.rows, cells.tolist(), across, strict=True)
                 ),
-                ("all", *down, f"{self.users:,}"),
+                (total_label(names.rows), *down, f"{self.users:,}"),
             ),
             notes=(*([warning] if warning else []), note),
         )
@@ -197,6 +197,14 @@ class TableEstimate(Estimate):
             stated = one.to_dict(confidence, **kind)
             document[side] = {name: stated[name] for name in told}
         return document
+
+
+def total_label(labels: Sequence[Label]) -> str:
+    """The label of totals: "all", or "all together" if one of these labels is "all" already."""
+    total = "all"
+    while total in labels:
+        total += " together"
+    return total
 
 
 def _check_label(name: str, label: object, labels: Sequence[Label]) -> None:

@@ -240,9 +240,9 @@ def histogram_figure(
         shown = shown[: len(edges) - 1]  # the bucket of all other values has no place on the axis
     bars = [_bar(estimate, interval, str(bucket), place[bucket]) for bucket in shown]
     ends = [bar[end] for bar in bars for end in ("top", "bottom", "above") if bar[end] is not None]
-    kept = ", all at once" * simultaneous
+    whose = " for the population" * sampling + ", all at once" * simultaneous
     unit = "people" if edges is None else f"people per unit of {axis_name(estimate)}"
-    y = Axis.of(f"{unit} ({100 * confidence:.10g} % intervals{kept})", [0.0, *ends], log=False)
+    y = Axis.of(f"{unit} ({100 * confidence:.10g} % intervals{whose})", [0.0, *ends], log=False)
     data = alt.Chart(rows(bars))
     told = [
         alt.Tooltip("bucket", type="nominal", title=" "),

@@ -1,6 +1,5 @@
 """A two-way table as a heat map. Each cell shows its estimate and its interval."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate
 from headcount.core.table import counted_people, number
-from headcount.core.two_way import TableEstimate
+from headcount.core.two_way import TableEstimate, total_label
 from headcount.plot.palette import trust_color
 from headcount.plot.style import INK, TEXT_SIZE, WIDTH, Figure, finish, load_altair, rows
 
@@ -38,8 +37,8 @@ def table_figure(
     alt = load_altair()
     cells = _cells(estimate, confidence, {"sampling": sampling, "simultaneous": simultaneous})
     largest = max([float(estimate.value.max()), 1.0])
-    sort_rows = [*map(str, names.rows), _total(names.rows)]
-    sort_columns = [*map(str, names.columns), _total(names.columns)]
+    sort_rows = [*map(str, names.rows), total_label(names.rows)]
+    sort_columns = [*map(str, names.columns), total_label(names.columns)]
     across, down = reversed(estimate.column_names or (None, None))
     place: dict[str, Any] = {
         "x": alt.X(
@@ -84,10 +83,10 @@ def table_figure(
         .mark_text(dy=10, fontSize=TEXT_SIZE - 3, color=INK)
         .encode(**place, text=between),
     ).properties(width=wide * len(sort_columns), height=_CELL * len(sort_rows))  # fmt: skip
-    kept = ", all cells at once" * simultaneous
+    whose = " for the population" * sampling + ", all cells at once" * simultaneous
     trust = f"{estimate.guarantee.trust} trust" if estimate.guarantee.secure else "not private"
     title = f"Table of {counted_people(estimate.users)}, {trust}"
-    note = f"people, with {100 * confidence:.10g} % intervals{kept}"
+    note = f"people, with {100 * confidence:.10g} % intervals{whose}"
     return finish(chart, title, note, width=wide * len(sort_columns))
 
 
@@ -97,7 +96,7 @@ def _cells(
     """All cells and totals, each with its interval."""
     names = estimate.names
     labels = [(str(row), str(column)) for row in names.rows for column in names.columns]
-    right, below = _total(names.columns), _total(names.rows)
+    right, below = total_label(names.columns), total_label(names.rows)
     parts = (
         (estimate, labels),
         (estimate.rows, [(str(row), right) for row in names.rows]),
@@ -147,8 +146,3 @@ def _luminance(colors: NDArray[np.float64]) -> NDArray[np.float64]:
     linear = np.where(colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4)
     found: NDArray[np.float64] = linear @ np.array([0.2126, 0.7152, 0.0722])
     return found
-
-
-def _total(labels: Sequence[int | str]) -> str:
-    """The label of totals. It is "all", or "all together" if a row or column is called "all"."""
-    return "all" if "all" not in labels else "all together"
