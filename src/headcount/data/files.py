@@ -16,6 +16,7 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import UnreadableData
 from headcount.data.dialect import BEGINNING, PLAIN, Dialect, Recoded
 from headcount.data.folders import ARROW, CSV, EXCEL, JSON, PACKED, PARQUET, TABS, ending, files_at
+from headcount.data.read_ahead import Readable, ReadAhead, Text
 from headcount.data.rows import Batch, Kind, Kinds, Rows, check_column, readable
 
 if TYPE_CHECKING:
@@ -328,7 +329,9 @@ class CsvRows(_TextRows):
         mark = token_hex(16)
         last = mark + str(dialect.separator) * len(guessed)
         try:
-            with _csv(_CsvText(text, last), types, dialect) as reader:
+            # In a single column, an empty line is a missing value.
+            one = len(guessed) == 1
+            with _csv(_CsvText(text, last), types, dialect, empty_lines=one) as reader:
                 yield from reader
         except pyarrow.ArrowInvalid as error:
             if mark in str(error):
@@ -337,16 +340,20 @@ class CsvRows(_TextRows):
         raise ValueError("a quoted value without a closing quote")
 
 
-def _csv(text: "_CsvText", types: Types, dialect: Dialect) -> Any:
+def _csv(
+    written: "_CsvText", types: Types, dialect: Dialect, *, empty_lines: bool = True
+) -> ReadAhead:
+    """The batches of a CSV file. `empty_lines` says whether an empty line is a row."""
     from pyarrow import csv
 
-    return csv.open_csv(
+    text = Text(written)
+    reader = csv.open_csv(
         text,
         read_options=csv.ReadOptions(block_size=_BLOCK, skip_rows=dialect.skipped),
         parse_options=csv.ParseOptions(
             delimiter=dialect.separator,
             quote_char=dialect.quote,
-            ignore_empty_lines=False,  # in a single column, an empty line is a missing value
+            ignore_empty_lines=not empty_lines,
             newlines_in_values=True,  # quoted values may contain line ends
         ),
         convert_options=csv.ConvertOptions(
@@ -357,22 +364,21 @@ def _csv(text: "_CsvText", types: Types, dialect: Dialect) -> Any:
             include_columns=list(types),
         ),
     )
+    return ReadAhead(reader, text)
 
 
 class _CsvText:
-    """A stream of the text of a CSV file in blocks. The row `last` follows in a block of its own.
+    """The text of a CSV file in blocks. The row `last` follows in a block of its own.
 
     No block ends between the two bytes of a line end (CR LF). Otherwise Arrow would drop the second
     byte, although the line end may be part of a person's value.
     """
 
-    closed = False
-
-    def __init__(self, text: Any, last: str) -> None:
+    def __init__(self, text: Readable, last: str) -> None:
         self._text, self._ahead, self._last = text, b"", last.encode()
 
     def read(self, size: int) -> bytes:
-        block: bytes = self._ahead or self._text.read(size - 1)
+        block = self._ahead or self._text.read(size - 1)
         self._ahead = self._text.read(size - 1) if block else b""
         if block.endswith(b"\r") and self._ahead.startswith(b"\n"):
             block, self._ahead = block + b"\n", self._ahead[1:] or self._text.read(size - 1)
@@ -381,9 +387,6 @@ class _CsvText:
         last, self._last = self._last, b""
         self._ahead = last if block else b""
         return block + b"\n" if last and not block.endswith((b"\r", b"\n")) else block
-
-    def close(self) -> None:
-        """Do nothing. The code that opened the text closes it."""
 
 
 class JsonRows(_TextRows):
@@ -424,14 +427,16 @@ class JsonRows(_TextRows):
                 yield batch.cast(goal)
 
 
-def _json(text: Any, **options: Any) -> Any:
+def _json(written: Readable, **options: Any) -> ReadAhead:
     from pyarrow import json
 
-    return json.open_json(
+    text = Text(written)
+    reader = json.open_json(
         text,
         read_options=json.ReadOptions(block_size=_BLOCK),
         parse_options=json.ParseOptions(**options),
     )
+    return ReadAhead(reader, text)
 
 
 def _depth(text: bytes) -> int:
