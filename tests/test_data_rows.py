@@ -248,7 +248,7 @@ BAD: dict[str, tuple[Any, str]] = {
         {"a": [1], "b": [0]},
         "`column` must name one of the columns of the data (a, b), got none",
     ),
-    "dates": ([datetime.date(2020, 1, 1)], "must hold numbers, true/false or text, got date32"),
+    "dates": ([datetime.date(2020, 1, 1)], "must hold numbers, true/false or text, got timestamp"),
     "times": (
         np.array(["2020-01-01"], dtype="datetime64[s]"),
         "must hold numbers, true/false or text, got timestamp",

@@ -109,7 +109,11 @@ def test_large_whole_numbers_are_exact(make: Any) -> None:
         hc.Sum(0, 2**53, whole=True).encode(make([2**53 + 1]))
     clamped = hc.Sum(-most, most, whole=True, clamp=True)
     assert clamped.encode(make([most + 1, 2**63 - 1, -(2**63)])).tolist() == [most, most, -most]
-    assert clamped.encode(make([most + 1, 2**63, 2**64 - 1])).tolist() == [most] * 3
+    beyond = [most + 1, 2**63, 2**64 - 1]
+    given = beyond if make is list else np.array(beyond, dtype=np.uint64)
+    assert clamped.encode(given).tolist() == [most] * 3
+    with pytest.raises(hc.InvalidValue, match=r"whole numbers from 2\^53 on"):
+        clamped.encode(np.array(beyond, dtype=np.float64))
 
 
 def test_lists_on_both_sides_of_what_integers_hold() -> None:

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from headcount.core import checks
 from headcount.core.errors import InvalidValue
 
+_EXACT = 2**53  # below this number, a float stands for one whole number only
+
 
 def vector(values: ArrayLike) -> NDArray[Any]:
     """Values as a non-empty vector of bools or numbers. Other data are refused."""
@@ -17,6 +19,22 @@ def vector(values: ArrayLike) -> NDArray[Any]:
         kind = "text" if array.dtype.kind in "US" else f"{array.dtype} data"
         raise InvalidValue(f"values must be numbers or true/false, got {kind}")
     return array
+
+
+def check_exact(array: NDArray[Any], largest: float) -> None:
+    """Refuse floats that may stand for several whole numbers, if numbers up to `largest` matter.
+
+    A single fraction turns a whole column into floats. Without this check, one person's value would
+    change how other people's large numbers are read.
+    """
+    if array.dtype.kind != "f" or largest <= _EXACT:
+        return
+    exact = max(_EXACT, 2.0 ** (np.finfo(array.dtype).nmant + 1))  # some types have more digits
+    if (np.abs(array) >= exact).any():
+        raise InvalidValue(
+            "whole numbers from 2^53 on must be stored as whole numbers, got a number with a "
+            "decimal point, or next to one"
+        )
 
 
 def moments(values: ArrayLike) -> NDArray[Any]:

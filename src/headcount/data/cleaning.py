@@ -19,6 +19,7 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.task import Task
 from headcount.core.tasks.histogram import Histogram
+from headcount.core.values import check_exact
 from headcount.data.bins import bin_names, edges_of
 from headcount.data.columns import (
     BETWEEN_LABELS,
@@ -310,6 +311,8 @@ class Cleaning:
     def _binned(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         assert self.edges
         edges = np.array(self.edges)
+        if edges.dtype.kind == "i":
+            check_exact(values, max(abs(self.edges[0]), abs(self.edges[-1])))
         if edges.dtype.kind == "i" and values.dtype == np.uint64:
             values = np.minimum(values, np.uint64(2**63 - 1)).astype(np.int64)
         elif edges.dtype.kind == "f" or values.dtype.kind == "f":

@@ -172,15 +172,22 @@ def no_number(words: "pyarrow.Array", decimal: str = ".") -> str:
 
 
 def numbers(array: "pyarrow.Array") -> NDArray[Any]:
-    """The numbers as a NumPy array. Decimals become whole numbers if all are whole, else floats."""
+    """The numbers as a NumPy array. Decimals become whole numbers if their type has no fractions,
+    else floats.
+
+    A decimal is converted through its text, since Arrow's own conversion is not always to the
+    nearest float. So a decimal has the same float whatever the other decimals are.
+    """
     import pyarrow
     from pyarrow import types
 
     if types.is_decimal(array.type):
-        try:
-            array = array.cast(pyarrow.int64())
-        except pyarrow.ArrowInvalid:
-            array = array.cast(pyarrow.float64())
+        if not array.type.scale:
+            try:
+                return as_numpy(array.cast(pyarrow.int64()))
+            except pyarrow.ArrowInvalid:  # some are too large, and then all become floats
+                pass
+        array = array.cast(pyarrow.string()).cast(pyarrow.float64())
     return as_numpy(array)
 
 

@@ -16,6 +16,7 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import UnreadableData
 from headcount.data.dialect import BEGINNING, PLAIN, Dialect, Recoded
 from headcount.data.folders import ARROW, CSV, EXCEL, JSON, PACKED, PARQUET, TABS, ending, files_at
+from headcount.data.objects import is_same_type
 from headcount.data.read_ahead import Readable, ReadAhead, Text
 from headcount.data.rows import Batch, Kind, Kinds, Rows, check_column, readable
 
@@ -123,7 +124,9 @@ class ParquetRows(DatasetRows):
             keys = dataset.get_partition_keys(fragment.partition_expression)
             for column in columns:
                 if column not in keys:
-                    check_column(column, fragment.physical_schema.names, fragment.path)
+                    schema = fragment.physical_schema
+                    check_column(column, schema.names, fragment.path)
+                    self._check_type(schema.field(column), fragment.path)
             keyed.append((fragment, keys))
             groups += fragment.metadata.num_row_groups if self._kind == "parquet" else 0
         if self.count >= _SMALL * groups:
@@ -134,6 +137,17 @@ class ParquetRows(DatasetRows):
             for batch in self._of_file(fragment.path, keys, columns):
                 read += batch.num_rows
                 yield batch, read / max(1, self.count)
+
+    def _check_type(self, field: "pyarrow.Field", path: str) -> None:
+        """Refuse a column of dates, times or decimals that has another type in the first file.
+        Arrow would convert it to this type, and the conversion may change values.
+        """
+        expected = self.dataset.schema.field(field.name).type
+        if not is_same_type(field.type, expected):
+            raise UnreadableData(
+                f"all files must have the same type of column {field.name!r}, got {expected} in "
+                f"{self._files[0]} and {field.type} in {path}"
+            )
 
     def _of_file(
         self, path: str, keys: Mapping[str, Any], columns: Sequence[str]

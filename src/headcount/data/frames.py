@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headcount.core.errors import InvalidValue, UnreadableData
+from headcount.data.objects import is_certain, of_objects
 from headcount.data.rows import Batch, Kinds, Rows, unreadable
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ def pandas_rows(data: Any) -> Rows:
 
     def stream(columns: list[str]) -> Any:
         table = pyarrow.Table.from_pandas(frame[columns], preserve_index=False)
+        for at, name in enumerate(columns):
+            held = getattr(frame[name].dtype, "categories", frame[name]).dtype
+            if held.kind == "O" and not is_certain(table.schema.field(at).type):
+                table = table.set_column(at, name, of_objects(frame[name].tolist()))
         return table.to_reader(max_chunksize=_BATCH)
 
     return FrameRows([*frame.columns], stream, len(frame))
@@ -142,8 +147,9 @@ def _array(piece: np.ndarray[Any, Any]) -> "pyarrow.Array":
     if piece.dtype == np.bool_ and piece.view(np.uint8).max(initial=0) > 1:
         raise InvalidValue("true/false values must be stored as bytes of 0 or 1, got other bytes")
     mask = np.ma.getmaskarray(piece) if isinstance(piece, np.ma.MaskedArray) else None
-    values = np.asarray(piece)
-    return pyarrow.array(values.tolist() if piece.dtype.kind in "OT" else values, mask=mask)
+    if piece.dtype.kind in "OT":
+        return of_objects(np.ma.filled(piece, None).tolist())
+    return pyarrow.array(np.asarray(piece), mask=mask)
 
 
 def iterable_rows(data: Any) -> Rows:
@@ -165,9 +171,9 @@ def iterable_rows(data: Any) -> Rows:
                     raise InvalidValue(
                         "rows must all be mappings if the first row is one, got another row"
                     )
-                arrays = [pyarrow.array([row.get(name) for row in chunk]) for name in columns]
+                arrays = [of_objects([row.get(name) for row in chunk]) for name in columns]
             else:
-                arrays = [pyarrow.array(chunk)]
+                arrays = [of_objects(chunk)]
             yield pyarrow.RecordBatch.from_arrays(arrays, names=columns)
 
     kind = StreamRows if once else FrameRows

@@ -1,5 +1,6 @@
 """Reads the rows of an SQL query or of a relation with DuckDB."""
 
+import logging
 import re
 from glob import glob
 from pathlib import Path
@@ -11,6 +12,13 @@ from headcount.data.frames import DATA, FrameRows
 from headcount.data.rows import Rows, unreadable
 
 _BATCH = 2**17  # how many rows are read at a time
+_TYPED = re.compile(r"\b(all_varchar|columns)\b\s*:?=", re.IGNORECASE)
+_GUESSED = (
+    "DuckDB guesses the types of a CSV file's columns from its rows, and the guarantee assumes that"
+    " no person's value changes such a type: name the types, as in read_csv('file.csv', "
+    "columns={'age': 'INTEGER'}), or read text, as in read_csv('file.csv', all_varchar=true)"
+)
+_log = logging.getLogger(__name__)
 
 
 def query_rows(query: str) -> Rows:
@@ -27,8 +35,11 @@ def query_rows(query: str) -> Rows:
         if kinds != [duckdb.StatementType.SELECT]:
             raise InvalidParameter(f"`query` must be a single SELECT statement, got {query!r}")
         relation = connection.sql(query)
+        plan = relation.explain().upper()
     except duckdb.Error as error:
         raise unreadable("the query", error) from None
+    if "READ_CSV" in plan and not _TYPED.search(query):
+        _log.warning(_GUESSED)
     return relation_rows(relation, "the query")
 
 

@@ -16,7 +16,7 @@ from headcount.core.estimate import Answer
 from headcount.core.table import short
 from headcount.core.task import Counts, Holding, Task, ValueKind
 from headcount.core.tasks.uses import Uses
-from headcount.core.values import array_of_counts, bad_value, vector
+from headcount.core.values import array_of_counts, bad_value, check_exact, vector
 
 MOST_WHOLE = 2**61  # the largest absolute value of a bound of whole numbers
 LEAST_REAL, MOST_REAL = 1e-150, 1e150  # limits on the absolute value of a nonzero real bound
@@ -124,6 +124,8 @@ class Bounded(Task):
     def _read(self, given: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The encoded numbers, and a mask of the numbers that are not allowed."""
         array: NDArray[Any]
+        if self.whole:
+            check_exact(given, max(abs(self.low), abs(self.high)))
         array, wrong = _as_whole(given) if self.whole else _as_real(given)
         if self.clamp:
             return np.clip(array, self.low, self.high), wrong
@@ -219,15 +221,16 @@ def _as_whole(given: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]
 
 
 def _exact(values: ArrayLike, given: NDArray[Any]) -> NDArray[Any]:
-    """The numbers of a list as int64 if they are all Python integers, and otherwise `given`.
+    """The numbers of a list as int64 if all of them are whole, and otherwise `given`.
 
-    NumPy turns a list with integers on both sides of 2^63 into floats, which lose digits.
+    NumPy turns a list into floats if one of its numbers is a float, or if it has integers on both
+    sides of 2^63. Floats lose digits.
     """
     listed = np.asarray(values, dtype=object).tolist()
-    if not all(isinstance(value, int) for value in listed):
+    if not all(isinstance(value, int) or float(value).is_integer() for value in listed):
         return given
     beyond = 2 * MOST_WHOLE
-    return np.array([min(max(value, -beyond), beyond) for value in listed], dtype=np.int64)
+    return np.array([min(max(int(value), -beyond), beyond) for value in listed], dtype=np.int64)
 
 
 def _as_real(given: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

@@ -15,7 +15,7 @@ from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.estimate import Answer
 from headcount.core.task import Holding, Task, ValueKind
 from headcount.core.tasks.uses import Uses
-from headcount.core.values import bad_value, vector, words
+from headcount.core.values import bad_value, check_exact, vector, words
 
 MOST_BUCKETS = 2**24
 
@@ -123,6 +123,8 @@ class Histogram(Task):
     def _order(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """The numeric labels in sorted order, and the index of each label's bucket."""
         labels = np.array(self.buckets)
+        if labels.dtype.kind == "f":  # some labels are negative, and others are 2^63 or more
+            labels = np.array(self.buckets, dtype=object)
         order = np.argsort(labels)
         return labels[order], order
 
@@ -136,12 +138,12 @@ class Histogram(Task):
         if self._of_words:
             return self._encode_words(words(values), first)
         array = vector(values)
-        if self.open:
+        if array.dtype.kind == "f" and not isinstance(values, np.ndarray):
             # NumPy turns a list with numbers on both sides of 2^63 into floats, which lose digits.
             exact = np.asarray(values, dtype=object)
-            if array.dtype.kind == "f" and all(isinstance(value, int) for value in exact):
+            if all(isinstance(value, int) for value in exact):
                 array = exact
-        elif isinstance(self.labels, int):
+        if isinstance(self.labels, int):
             if array.dtype == np.bool_:
                 array = array.view(np.uint8)
             if array.dtype.kind in "iu" and array.min() >= 0 and array.max() < self.labels:
@@ -165,8 +167,13 @@ class Histogram(Task):
     def _search(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The index of each number's bucket, and whether the number is a label at all."""
         labels, order = self._order
-        nearest = np.minimum(np.searchsorted(labels, values), len(labels) - 1)
-        return order[nearest], labels[nearest] == values
+        check_exact(values, max(abs(int(labels[0])), abs(int(labels[-1]))))
+        wanted = values
+        if {labels.dtype.kind, values.dtype.kind} == {"i", "u"}:  # NumPy would compare floats
+            small = labels.dtype.kind == "i" and values.max(initial=0) < 2**63
+            wanted = values.astype(np.int64 if small else object)
+        nearest = np.minimum(np.searchsorted(labels, wanted), len(labels) - 1)
+        return order[nearest], labels[nearest] == wanted
 
     def _encode_words(self, given: list[str], first: int) -> NDArray[Any]:
         if self.open:

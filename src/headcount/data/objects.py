@@ -1,0 +1,71 @@
+"""Turns Python objects into Arrow columns, each object without regard to the others.
+
+Arrow gives a column the type of its first objects, and then reads all others as this type. So one
+person's date could change everybody else's times.
+"""
+
+import math
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def of_objects(objects: list[Any]) -> "pyarrow.Array":
+    """A column of these objects. Dates become times at the beginning of their days. Times become
+    what clocks in their zones show. Decimals become whole numbers or floats.
+    """
+    import pyarrow
+
+    kinds = {*map(type, objects)}
+    if any(issubclass(kind, date | np.datetime64) for kind in kinds):
+        objects = [_local_time(one) for one in objects]
+    elif any(issubclass(kind, Decimal) for kind in kinds):
+        objects = [_number(one) if isinstance(one, Decimal) else one for one in objects]
+    return pyarrow.array(objects)
+
+
+def is_certain(kind: "pyarrow.DataType") -> bool:
+    """Whether Arrow reads each object of a column of this type without regard to the others."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return not (types.is_temporal(kind) or types.is_decimal(kind))
+
+
+def is_same_type(one: "pyarrow.DataType", other: "pyarrow.DataType") -> bool:
+    """Whether two files with these types of a column give it the same values, whichever of the
+    types is used for both.
+    """
+    from pyarrow import types
+
+    if types.is_timestamp(one) and types.is_timestamp(other):
+        return bool(one.tz == other.tz)
+    if types.is_decimal(one) and types.is_decimal(other):
+        return True
+    return one == other or (is_certain(one) and is_certain(other))
+
+
+def _local_time(one: Any) -> Any:
+    """A date or time as a time without a zone. NaN becomes None, as missing dates of pandas do."""
+    if isinstance(one, np.datetime64):
+        one = one.astype("datetime64[us]").item()
+    if isinstance(one, float) and math.isnan(one):
+        return None
+    if isinstance(one, datetime):
+        try:
+            return datetime(*one.timetuple()[:6], one.microsecond)
+        except ValueError:  # pandas' NaT
+            return None
+    return datetime.combine(one, time()) if isinstance(one, date) else one
+
+
+def _number(one: Decimal) -> int | float:
+    if one.is_finite() and one == one.to_integral_value() and abs(one) < 2**63:
+        return int(one)
+    return float(one)
