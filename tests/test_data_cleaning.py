@@ -196,7 +196,7 @@ def test_other_types_are_refused(values: list[Any]) -> None:
     data = pyarrow.table({"a": values})
     for task in (hc.Count(), hc.Histogram(["a", "b"]), hc.Mean(0, 1)):
         said = refusal(data, task, column="a")
-        assert "column 'a' must hold numbers, true/false or text, got " in said
+        assert "column 'a' of the data must hold numbers, true/false or text, got " in said
 
 
 def test_text_and_numbers_are_not_mixed_up() -> None:

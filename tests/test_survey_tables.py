@@ -162,7 +162,7 @@ def test_commands_read_tables_as_they_are(headcount: Headcount, tmp_path: Path) 
         ({"a": ["NA"], "b": [1]}, {}, "got 'NA' (row 1) (na='NA' (--na NA) reads it as"),
         ({"a": ["no"], "b": ["2,5"]}, {}, "(decimal=',' (--decimal ,) reads a decimal comma"),
         ({"a": ["no"], "b": ["2.5"]}, {"decimal": ","}, "got '2.5' (row 1)"),
-        ({"a": ["no"], "b": ["1,2,5"]}, {"decimal": ","}, "got '1.2.5' (row 1)"),
+        ({"a": ["no"], "b": ["1,2,5"]}, {"decimal": ","}, "got '1,2,5' (row 1)"),
         ({"a": ["-"], "b": [1]}, {"na": "-"}, "got no answer (row 1) (write optional = true"),
         ({"a": ["so"], "b": [1]}, {"yes": "ja", "no": "nein"}, "ja for yes, or nein for no, got"),
         ({"a": ["no"], "b": [1]}, {"yes": "ja"}, "`no` must say which answers mean no"),

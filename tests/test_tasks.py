@@ -134,7 +134,7 @@ def test_a_column_is_cleaned_for_a_new_task() -> None:
     import pyarrow
 
     made = cleaning("age", TASK, missing=9)
-    assert (made.kind, made.dtype.name, made.few_values) == (None, "uint8", True)
+    assert (made.kind, made.dtype.name, made.few_values) == ("whole", "uint8", True)
     cleaned = made.clean(pyarrow.array([3, None, 4]))
     assert (cleaned.codes.tolist(), cleaned.codes.dtype.name) == ([1, 1, 0], "uint8")
     wrong: list[tuple[Any, dict[str, Any], str]] = [

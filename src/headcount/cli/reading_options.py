@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from headcount.cli.texts import listed
-from headcount.data.reading import Reading, reading
-from headcount.data.written import TableSettings
+from headcount.data.reading import Reading
+from headcount.data.written import TableSettings, Written
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,41 @@ class ReadingOptions:
     decimal: Annotated[
         str, typer.Option(help="Decimal separator of numbers: a point or a comma.")
     ] = "."
+    thousands: Annotated[
+        str | None,
+        typer.Option(
+            help="Thousands separator of numbers: a comma, a point, ' or a space. [default: none]"
+        ),
+    ] = None
+    date_format: Annotated[
+        str | None,
+        typer.Option(
+            help="Form of texts that state dates, such as %d.%m.%Y or %m/%d/%Y. The directives are "
+            "those of Python's strptime. [default: 2024-12-31 or 2024-12-31T18:30]"
+        ),
+    ] = None
+    trim: Annotated[
+        bool,
+        typer.Option(
+            "--trim",
+            help="Ignore blanks around labels, groups and persons. A text of blanks alone is then "
+            "a missing value.",
+        ),
+    ] = False
     sheet: Annotated[
         str | None, typer.Option(help="Sheet of an .xlsx file. [default: the only sheet]")
+    ] = None
+    header_row: Annotated[
+        int | None,
+        typer.Option(
+            help="Row of a .csv or .xlsx file that has the names of the columns, counted from 1. "
+            "Rows above it are skipped. [default: the first row]"
+        ),
     ] = None
 
     def rules(self, period: str | None) -> Reading:
         """The rules for reading columns. If there is a period, dates are put into its buckets."""
-        return reading(_words(self.yes), _words(self.no), _words(self.na), self.decimal, period)
+        return Written.of(period, **self.arguments()).rules
 
     def arguments(self) -> TableSettings:
         """The arguments of `estimate` and `Survey.run` that say how the table is written."""
@@ -71,7 +99,11 @@ class ReadingOptions:
             "quote": self.quote,
             "encoding": self.encoding,
             "decimal": self.decimal,
+            "thousands": self.thousands,
+            "date_format": self.date_format,
+            "trim": self.trim,
             "sheet": self.sheet,
+            "header_row": self.header_row,
         }
 
 

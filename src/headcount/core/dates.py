@@ -48,7 +48,7 @@ class Calendar:
         """The number of days or seconds since 1970. Error messages call the given date or time
         `name`.
         """
-        found, _ = _parsed(given)
+        found, _ = moment(given)
         if not _FIRST <= found <= _LAST:
             example = "2020-12-31" if self.unit == "D" else "2020-12-31T18:30"
             raise InvalidParameter(
@@ -63,7 +63,7 @@ class Calendar:
         if given.dtype.kind in "iuf":
             return np.floor(given.astype(np.float64))
         if given.dtype.kind != "M":
-            given = np.array([_parsed(one)[0] for one in given.tolist()], dtype="datetime64[us]")
+            given = np.array([moment(one)[0] for one in given.tolist()], dtype="datetime64[us]")
         found = given.astype(f"datetime64[{self.unit}]")  # this rounds down
         numbers: NDArray[np.float64] = np.where(np.isnat(found), np.nan, found.astype(np.int64))
         return numbers
@@ -89,7 +89,7 @@ def iso_texts(moments: Any) -> Any:
 def _unit(name: str, bound: object) -> Unit | None:
     if not isinstance(bound, str | date | np.datetime64):
         return None
-    found, unit = _parsed(bound)
+    found, unit = moment(bound)
     if np.isnat(found):
         raise InvalidParameter(
             f"`{name}` must be a number, a date such as 2020-12-31, or a time such as "
@@ -98,12 +98,12 @@ def _unit(name: str, bound: object) -> Unit | None:
     return unit
 
 
-def _parsed(given: object) -> tuple[np.datetime64, Unit]:
+def moment(given: object) -> tuple[np.datetime64, Unit]:
     """A date or time, and its unit. Anything else becomes `_NONE`."""
     if isinstance(given, str):
         for parse in (date.fromisoformat, datetime.fromisoformat):
             try:
-                return _parsed(parse(given.strip()))
+                return moment(parse(given.strip()))
             except ValueError:
                 pass
     elif isinstance(given, datetime):

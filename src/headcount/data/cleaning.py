@@ -7,7 +7,7 @@ refused at once.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,14 +29,15 @@ from headcount.data.columns import (
     is_text,
     listed,
     moments,
-    no_number,
     numbers,
     plain,
     present,
 )
-from headcount.data.periods import Periods, periods
-from headcount.data.problems import Problems, value_text
-from headcount.data.reading import Reading, hint_for
+from headcount.data.date_formats import moment_in
+from headcount.data.hints import CODES, TRIM, date_hint, hint_for
+from headcount.data.periods import Periods, moment_of, periods
+from headcount.data.problems import Problems, value_text, without_quotes
+from headcount.data.reading import Reading
 from headcount.data.rows import Kind
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class Cleaning:
 
     `declared` is the task without the buckets that `missing` and `outside` add. But with bins or
     periods, `declared` also has these buckets, and is the same as `task`. `edges` are the edges of
-    the bins, if there are bins.
+    the bins, if there are bins. `holder` is the name of the table in error messages. It is empty if
+    the table has no name.
     """
 
     column: str
@@ -76,6 +78,11 @@ class Cleaning:
     edges: tuple[float, ...] | None = None
     reading: Reading = _AS_IT_IS
     periods: Periods | None = None
+    holder: str = ""
+
+    def of_table(self, holder: str) -> "Cleaning":
+        """The same rules for a column of the table that is called `holder`."""
+        return replace(self, holder=holder)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -95,10 +102,13 @@ class Cleaning:
     @property
     def kind(self) -> Kind | None:
         """The kind of column to expect in a file without types. None means any kind."""
-        # Dates are read as text, since Arrow would infer their type from the first rows alone.
-        if self._of_text or self._of_dates or self.periods or self.reading.yes:
+        if self._of_dates or self.periods:
+            return "date"
+        if self._of_text or self.reading.yes:
             return "text"
-        return "real" if self.edges or self.task.value_kind == "real numbers" else None
+        if self.edges or self.task.value_kind == "real numbers":
+            return "real"
+        return "whole" if self.task.value_kind == "whole numbers" else None
 
     @property
     def kinds(self) -> dict[str, Kind]:
@@ -117,8 +127,10 @@ class Cleaning:
 
         if self.missing == "bucket":
             return self.task.domain - 1 - (self.outside == "other")
+        # A date that is filled in has the form of other settings, not the form of the column.
+        usual = replace(self, reading=replace(self.reading, date_format=None))
         try:
-            codes, wrong = self._codes(pyarrow.array([self.missing]))
+            codes, wrong = usual._codes(pyarrow.array([self.missing]))
         except (InvalidValue, pyarrow.ArrowException, OverflowError):
             codes, wrong = np.zeros(1), np.ones(1, dtype=np.bool_)
         if wrong is not None and wrong[0]:
@@ -133,6 +145,9 @@ class Cleaning:
         """A description of the values that fit."""
         if self.reading.yes:
             return self.reading.allowed
+        if self.reading.date_format is not None:
+            dates = self.periods or self.declared
+            return f"{dates.allowed}, in the form {self.reading.date_format}"
         if self.periods:
             return self.periods.allowed
         if self.edges:
@@ -150,6 +165,34 @@ class Cleaning:
         if "buckets" in self.declared.settings and not self.declared.open_values:
             return "outside='other' (--outside other) counts them in a bucket of their own"
         return ""
+
+    def hint(self, texts: Sequence[str]) -> str:
+        """A hint for users whose values do not fit. `texts` has the first few of these values."""
+        if self.periods or self._of_dates:
+            strange = [text for text in texts if not self._is_date(text)]
+            if strange:
+                return "" if self.reading.date_format else date_hint(strange)
+        return self.reading_hint(texts) or self.fix
+
+    def reading_hint(self, texts: Sequence[str]) -> str:
+        """Like `hint`, but only about words: blanks around labels, and the codes 1 and 2."""
+        if self._of_text and not self.reading.trim:
+            labels = {str(label) for label in self.declared.listed_values or ()}
+            if any(text.strip() in labels for text in texts):
+                return TRIM
+        coded = self.task.yes_no and not self.reading.yes and {*texts} in ({"2"}, {"2.0"})
+        return CODES if coded else ""
+
+    def _is_date(self, text: str) -> bool:
+        """Whether a text is a date, or a time, in the form that the column has."""
+        if self.reading.date_format is not None:
+            return moment_in(text, self.reading.date_format) is not None
+        return not np.isnat(moment_of(text))
+
+    @property
+    def _title(self) -> str:
+        """The name of the column in error messages."""
+        return f"column {self.column!r}" + (f" of {self.holder}" if self.holder else "")
 
     @property
     def _of_text(self) -> bool:
@@ -182,6 +225,7 @@ class Cleaning:
         if wrong is not None and self.outside == "other":
             floats = numbers(given) if types.is_floating(given.type) else None
             other = wrong if floats is None else wrong & ~np.isnan(floats)
+            other = other & ~self._almost(given, other)
             codes = np.where(other, self.dtype.type(self.task.domain - 1), codes)
             wrong = wrong & ~other
         problems, kept = Problems(), None
@@ -198,6 +242,20 @@ class Cleaning:
         filled[kept] = codes
         return Cleaned(filled, None, problems)
 
+    def _almost(self, given: "pyarrow.Array", other: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """A mask of the rows in `other` whose text is a label with blanks around it. If blanks are
+        not ignored, such a text is not put into the bucket of other values.
+        """
+        import pyarrow
+        from pyarrow import compute
+
+        almost = np.zeros(len(given), dtype=np.bool_)
+        if self._of_text and not self.reading.trim and other.any():
+            texts = given.filter(pyarrow.array(other)).cast(pyarrow.string())
+            _, unknown = self._codes(compute.utf8_trim_whitespace(texts))
+            almost[other] = True if unknown is None else ~unknown
+        return almost
+
     def _codes(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """The codes of values, and a mask of values that do not fit (None if all values fit)."""
         from pyarrow import types
@@ -211,11 +269,9 @@ class Cleaning:
             return codes[indices], None if wrong is None else wrong[indices]
         if self._of_dates or self.periods:
             self._check_dates(array)
-            return self._dated(moments(array))
+            return self._dated(moments(array, self.reading.date_format))
         if not is_text(kind) and not is_number(kind):
-            raise InvalidValue(
-                f"column {self.column!r} must hold numbers, true/false or text, got {kind}"
-            )
+            raise InvalidValue(f"{self._title} must hold numbers, true/false or text, got {kind}")
         return self._answers_or_values(array)
 
     def _answers_or_values(
@@ -268,7 +324,7 @@ class Cleaning:
         """Refuse a column that holds neither dates nor times nor text, which may state them."""
         if not is_text(array.type) and not is_moment(array.type):
             raise InvalidValue(
-                f"column {self.column!r} must hold dates, times or their texts, "
+                f"{self._title} must hold dates, times or their texts, "
                 f"got {array.type} like {value_text(array[0])}"
             )
 
@@ -287,11 +343,12 @@ class Cleaning:
         """The error for text in place of numbers, or for numbers in place of text."""
         if self._of_text:
             got = f"{array.type} like {array[0].as_py()}"
-            return InvalidValue(f"column {self.column!r} must hold text, got {got}")
-        word = no_number(array, self.reading.decimal)
+            return InvalidValue(f"{self._title} must hold text, got {got}")
+        at = self.reading.first_unparsed(array)  # a single such word makes Arrow read text
+        word = value_text(array[at if at < len(array) else 0])
         return InvalidValue(
-            f"column {self.column!r} must hold numbers or true/false, got text like {word}",
-            hint=hint_for(word.strip("'"), counting=self.task.yes_no),
+            f"{self._title} must hold numbers or true/false, got text like {word}",
+            hint=hint_for(without_quotes(word), counting=self.task.yes_no),
         )
 
     def _labels(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
@@ -353,13 +410,19 @@ def cleaning(
               bin. "other" adds a bucket to a histogram, for values that are in no other bucket.
     bins      the edges in increasing order. [0, 18, 65] gives the buckets "[0, 18)" and "[18, 65]".
               If `reading` has a period, `bins` are the first and the last day.
-    reading   which words mean yes, no or a missing value, how fractions are written, and which
-              period of time is a bucket.
+    reading   which words mean yes, no or a missing value, how numbers and dates are written, and
+              which period of time is a bucket.
     """
     checks.choice("outside", outside, OUTSIDE)
     if reading.yes and (task is None or not task.yes_no):
         given = "bins" if task is None else checks.a_task(task.name)
         raise InvalidParameter(f"`yes` must come with a count, got {given}")
+    dates = reading.period is not None or (task is not None and task.value_kind == "dates")
+    if reading.date_format is not None and not dates:
+        given = "bins" if task is None else checks.a_task(task.name)
+        raise InvalidParameter(
+            f"`date_format` must come with `period` or with dates as bounds, got {given}"
+        )
     if reading.period is not None:
         if task is not None:
             raise InvalidParameter(

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.errors import InvalidValue
+from headcount.data.date_formats import moments_in
 from headcount.data.problems import value_text
 
 if TYPE_CHECKING:
@@ -140,15 +141,21 @@ def is_moment(kind: "pyarrow.DataType") -> bool:
     return bool(types.is_date(kind) or types.is_timestamp(kind))
 
 
-def moments(array: "pyarrow.Array") -> NDArray[Any]:
+def moments(array: "pyarrow.Array", date_format: str | None = None) -> NDArray[Any]:
     """The dates or times of a column as a NumPy array. The column may hold them as text. A
-    timestamp with a time zone becomes the local time in that zone. If Arrow cannot read one of the
-    texts as a date or as a time without a zone, all texts are returned unchanged.
+    timestamp with a time zone becomes the local time in that zone.
+
+    Texts are read in the given format. Without a format, all texts are returned unchanged if Arrow
+    cannot read one of them as a date or as a time without a zone.
     """
     import pyarrow
     from pyarrow import compute, types
 
     if is_text(array.type):
+        if date_format is not None:
+            encoded = array.dictionary_encode()
+            found = moments_in(encoded.dictionary.to_pylist(), date_format)
+            return found.take(as_numpy(encoded.indices))
         try:
             array = array.cast(pyarrow.timestamp("us"))
         except pyarrow.ArrowInvalid:
@@ -156,19 +163,8 @@ def moments(array: "pyarrow.Array") -> NDArray[Any]:
             return texts
     elif types.is_timestamp(array.type) and array.type.tz is not None:
         array = compute.local_timestamp(array)
-    found: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return found
-
-
-def no_number(words: "pyarrow.Array", decimal: str = ".") -> str:
-    """The first word that is not a number. A single such word makes Arrow read a column as text."""
-    for word in words:
-        shown = value_text(word)
-        try:
-            float(shown.strip("'").replace(decimal, "."))
-        except ValueError:
-            return shown
-    return value_text(words[0])
+    times: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return times
 
 
 def numbers(array: "pyarrow.Array") -> NDArray[Any]:

@@ -3,15 +3,17 @@
 import codecs
 import csv
 import io
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter, UnreadableData
+from headcount.data.reading import Reading
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
 BEGINNING = 2**16  # how many bytes of a file are used to find its separator and its encoding
 _NAMES = {name: sign for sign, name in SEPARATORS.items()} | {"\\t": "\t"}
+_LAST_ROW = 2**20  # the last row of a workbook
 _LINES = 100  # how many lines are used to find the separator
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
@@ -21,18 +23,18 @@ class Dialect:
     """How files are written. A `separator` or an `encoding` of None is inferred from the beginning
     of each file.
 
-    `na` lists words for missing values, besides empty values, NULL and NaN. `decimal` is the
-    decimal sign of numbers. `sheet` is the sheet of a workbook. It may be None if the workbook has
-    only one sheet.
+    `sheet` is the sheet of a workbook. It may be None if the workbook has only one sheet.
+    `header_row` is the row with the names of the columns, counted from 1. If it is None, this is
+    the first row. `rules` say how the values of columns are written.
     """
 
     separator: str | None = None
     quote: str = '"'
     encoding: str | None = None
     sheet: str | None = None
-    decimal: str = "."
-    na: tuple[str, ...] = ()
-    skipped: int = 0  # how many lines are skipped before the line with the names of columns
+    header_row: int | None = None
+    rules: Reading = field(default_factory=Reading)
+    for_excel: bool = False  # whether the first line is a line for Excel, such as `sep=;`
 
     def __post_init__(self) -> None:
         if self.separator is not None:
@@ -43,6 +45,8 @@ class Dialect:
                 )
             object.__setattr__(self, "separator", sign)
         checks.choice("quote", self.quote, ['"', "'"])
+        if self.header_row is not None:
+            checks.whole("header_row", self.header_row, low=1, high=_LAST_ROW)
         if self.encoding is not None:
             try:
                 b" ".decode(self.encoding, "replace")
@@ -64,8 +68,9 @@ class Dialect:
         first = text.partition("\n")[0].rstrip("\r")
         # A first line such as `sep=;` is not data. It tells Excel the separator of the file.
         if first[:4].lower() == "sep=" and first[4:] in SEPARATORS:
-            return replace(found, separator=self.separator or first[4:], skipped=1)
+            return replace(found, separator=self.separator or first[4:], for_excel=True)
         if self.separator is None:
+            text = "".join(io.StringIO(text, newline="").readlines()[self.skipped :])
             whole = len(beginning) < BEGINNING
             found = replace(found, separator="\t" if tabs else self._separator(name, text, whole))
         return found
@@ -77,7 +82,7 @@ class Dialect:
         widths = {sign: self._widths(lines, sign) for sign in SEPARATORS}
         several = [sign for sign, found in widths.items() if found and found[0] > 1]
         equal = [sign for sign in several if len({*widths[sign]}) == 1]
-        if self.decimal == "," and len(equal) > 1:
+        if "," in (self.decimal, self.rules.thousands) and len(equal) > 1:
             equal = [sign for sign in equal if sign != ","]
         if len(equal) > 1:
             named = " and ".join(SEPARATORS[sign] for sign in equal)
@@ -98,6 +103,21 @@ class Dialect:
             return []
 
     @property
+    def skipped(self) -> int:
+        """How many lines are skipped before the line with the names of columns."""
+        return max(int(self.for_excel), (self.header_row or 1) - 1)
+
+    @property
+    def decimal(self) -> str:
+        """The decimal sign of numbers."""
+        return self.rules.decimal
+
+    @property
+    def na(self) -> tuple[str, ...]:
+        """Words for missing values, besides empty values, NULL and NaN."""
+        return self.rules.na
+
+    @property
     def utf8(self) -> bool:
         """Whether the text is in UTF-8."""
         return self.encoding is None or codecs.lookup(self.encoding).name in ("utf-8", "utf-8-sig")
@@ -111,6 +131,12 @@ class Dialect:
             ("quote", self.quote != '"', text, "files of separated values"),
             ("encoding", self.encoding is not None, text, "files of separated values"),
             ("sheet", self.sheet is not None, sheets, "an .xlsx file"),
+            (
+                "header_row",
+                self.header_row is not None,
+                text or sheets,
+                "files of separated values or an .xlsx file",
+            ),
         )
         for setting, given, matters, kinds in settings:
             if given and not matters:

@@ -1,6 +1,6 @@
 """Encodes rows for a question: values become codes, and groups become numbers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from headcount.core import checks
 from headcount.core.cells import BETWEEN
 from headcount.core.errors import InvalidValue
 from headcount.data.columns import as_numpy, is_text, listed, names, plain
+from headcount.data.hints import TRIM
 from headcount.data.problems import Problems
 from headcount.data.question import Question
 from headcount.data.rows import Batch, Kind, Rows, readable
@@ -149,8 +150,10 @@ class EncodedTable:
             first += batch.num_rows
             if not problems.any and len(rows.codes):
                 yield rows, share
-        unit = "person" if self.question.person is None else "row"
-        problems.refuse(self.question.cleaning.allowed, unit, self.question.cleaning.fix)
+        unit, cleaning = "person" if self.question.person is None else "row", self.question.cleaning
+        # A hint about values may leave the machine that holds the rows only if values may.
+        hint = cleaning.fix if self.question.values_stay else cleaning.hint(problems.texts)
+        problems.refuse(cleaning.allowed, unit, hint)
 
     @property
     def _kinds(self) -> dict[str, Kind]:
@@ -184,9 +187,11 @@ class EncodedTable:
         return EncodedRows(codes, persons, groups), cleaned.problems
 
     def _with_nulls(self, batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
-        """The batch with nulls in place of words that mean that the person or group is missing."""
+        """The batch with nulls in place of words that mean that the person or group is missing. If
+        blanks around texts are ignored, there are none around the names.
+        """
         reading = self.question.cleaning.reading
-        for name in self.question.public if reading.na else ():
+        for name in self.question.public if reading.changes_texts else ():
             at = batch.schema.get_field_index(name)
             batch = batch.set_column(at, name, reading.with_nulls(plain(batch.column(at))))
         return batch
@@ -204,7 +209,8 @@ class EncodedTable:
             if not self.question.cleaning.dropping:
                 at = first + int(np.argmin(there)) + 1
                 raise InvalidValue(
-                    f"every row must have a value in column {name!r}, got none in row {at}"
+                    f"every row must have a value in column {name!r}, got none in row {at}",
+                    hint="missing='drop' (--missing drop) leaves such rows out",
                 )
             here = there if here is None else here & there
         return here
@@ -234,7 +240,8 @@ class EncodedTable:
         if strange:
             known = checks.few([repr(name) for name in self.groups.numbers])
             raise InvalidValue(
-                f"every group must be one of {known}, got {checks.shown(strange[0])}"
+                f"every group must be one of {known}, got {checks.shown(strange[0])}",
+                hint=TRIM if bare_name(strange[0]) in map(str, self.groups.numbers) else "",
             )
         if len(self.groups.numbers) > MOST_GROUPS:
             raise InvalidValue(
@@ -264,6 +271,24 @@ def group_name(group: Any) -> Any:
     """The name of a group. If `group` lists the values of several columns, they are joined."""
     listed = isinstance(group, list | tuple)
     return BETWEEN.join(map(str, group)) if listed else group
+
+
+def bare_name(group: Group) -> str:
+    """The name of a group without blanks around it, or around the values of several columns."""
+    return BETWEEN.join(part.strip() for part in str(group).split(BETWEEN))
+
+
+def check_blanks(groups: "Iterable[Group]") -> None:
+    """Refuse groups whose names differ only in blanks around them."""
+    names: dict[str, Group] = {}
+    for group in groups:
+        other = names.setdefault(bare_name(group), group)
+        if other is not group:
+            raise InvalidValue(
+                f"groups must differ in more than blanks around their names, got {other!r} and "
+                f"{group!r}",
+                hint=TRIM,
+            )
 
 
 def group_order(names: "Iterator[Group] | list[Group]") -> list[Group]:

@@ -16,6 +16,7 @@ from headcount.core.source import check_secure
 from headcount.core.table import counted_people
 from headcount.core.task import Task
 from headcount.core.work import check_work
+from headcount.data.encoded_rows import check_blanks
 from headcount.data.engine import Crowds
 from headcount.data.group_privacy import row_budget
 from headcount.data.grouped import GroupedEstimate
@@ -102,8 +103,16 @@ def estimate(
               as "yes", "true" and "1" have.
     na        words that mean a missing value, such as ["NA", "-"].
     decimal   "." or ",", the sign before the digits of a fraction.
-    separator, quote, encoding, sheet
-              how CSV files are written, and the sheet of an Excel file.
+    thousands
+              ",", ".", "'" or " ", the sign between groups of three digits.
+    date_format
+              how texts of dates are written, in the directives of Python's `strptime`, such as
+              "%d.%m.%Y". The default is the form 2024-12-31.
+    trim      if true, blanks around texts are ignored: around labels, groups and persons. A text of
+              blanks alone is a missing value.
+    separator, quote, encoding, sheet, header_row
+              how CSV files are written, the sheet of an Excel file, and the row that has the names
+              of the columns, counted from 1.
     person    the column that names the person of each row. At most `rows_per_person` rows of each
               person are used. They are chosen at random and protected together. Without
               `person`, each row is a person.
@@ -147,6 +156,8 @@ def prepare(
     reading = partial(request.progress, "reading")
     people = request.place.census(request.rows, question, source.part(_CHOICE), reading)
     _log.info("counted %s in %s", counted_people(people.people), _groups(people))
+    if question.groups is None and not request.reading.trim:
+        check_blanks(people.users)
     request.progress("calibrating", 0.0)
     honesty = Honesty(request.honest, people, question, request.who_is_trusted)
     return Prepared(request, people, _planned(request, honesty))

@@ -278,7 +278,11 @@ class _TextRows(Rows):
             schema = self._guess(text, dialect)
         for column in columns:
             check_column(column, schema.names, self._shown(file))
-        types = {name: _type(schema.field(name).type, kinds.get(name)) for name in columns}
+        grouped = bool(dialect.rules.thousands)
+        types = {
+            name: _type(schema.field(name).type, kinds.get(name), grouped=grouped)
+            for name in columns
+        }
         with _opened(file, dialect) as (text, stored):
             for batch in self._read(text, types, schema, dialect):
                 yield batch.select(list(columns)), stored.tell()
@@ -305,12 +309,20 @@ def _opened(file: Path, dialect: Dialect = PLAIN) -> Iterator[tuple[Any, Any]]:
         yield text if dialect.utf8 else Recoded(text, str(dialect.encoding)), stored
 
 
-def _type(guessed: "pyarrow.DataType", kind: Kind | None) -> "pyarrow.DataType":
-    """The type of a column. The guess from the first block is widened to the expected kind."""
+def _type(guessed: "pyarrow.DataType", kind: Kind | None, *, grouped: bool) -> "pyarrow.DataType":
+    """The type of a column. The guess from the first block is widened to the expected kind.
+
+    Dates are read as text, since Arrow would infer their type from the first rows alone. So are
+    numbers if their digits may be `grouped`, since Arrow does not know such numbers.
+    """
     import pyarrow
     from pyarrow import types
 
-    if kind == "text" or types.is_binary(guessed):  # so Arrow refuses text that is not UTF-8
+    other = types.is_boolean(guessed) or types.is_nested(guessed)
+    if grouped and kind in ("real", "whole") and not other:
+        return pyarrow.string()
+    # Binary columns are read as text, so that Arrow refuses text that is not UTF-8.
+    if kind in ("text", "date") or types.is_binary(guessed):
         return pyarrow.string()
     if types.is_null(guessed) or (kind == "real" and types.is_integer(guessed)):
         return pyarrow.float64()

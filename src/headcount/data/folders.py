@@ -18,6 +18,7 @@ from headcount.data.rows import readable, unreadable
 
 TABS = (".tsv", ".tab")  # files of text whose values are separated by tabs
 PARQUET, CSV, JSON = (".parquet", ".pq"), (".csv", *TABS), (".jsonl", ".ndjson", ".json")
+_OTHER_SHEETS = (".xls", ".xlsb", ".xlsm", ".ods")
 ARROW, EXCEL = (".feather", ".arrow", ".ipc"), (".xlsx",)
 # Suffixes of compressed text files that Arrow can read. Parquet files need no such suffix, since
 # they compress their own columns.
@@ -91,11 +92,16 @@ def _files(path: Path, above: tuple[Path, ...]) -> Iterator[Path]:
         raise UnreadableData(f"{path} must be a file or folder, got something else")
     elif not ending(path):
         raise UnreadableData(
-            f"a file must end in {' or '.join(ENDINGS)}, got {str(path)!r}",
-            hint="in a folder, files whose names begin with . or _ are skipped" if above else "",
+            f"a file must end in {' or '.join(ENDINGS)}, got {str(path)!r}", hint=_hint(path, above)
         )
     else:
         yield path
+
+
+def _hint(path: Path, above: tuple[Path, ...]) -> str:
+    if path.suffix.lower() in _OTHER_SHEETS:
+        return "save it as .xlsx"
+    return "in a folder, files whose names begin with . or _ are skipped" if above else ""
 
 
 def _names(folder: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """Buckets for dates and times: calendar periods, such as months, or days of the week."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core import checks
+from headcount.core.dates import moment
 from headcount.core.errors import InvalidParameter
 
 _CALENDAR = ("year", "quarter", "month", "week", "day")
@@ -17,6 +19,7 @@ _REPEATED = {
     "hour": tuple(f"{hour:02}" for hour in range(24)),
 }
 PERIODS = (*_CALENDAR, *_REPEATED)
+_NO_DAY = re.compile(r"[0-9]{4}(-[0-9]{2})?")
 _MOST = 100_000  # the largest number of periods
 
 
@@ -45,7 +48,7 @@ class Periods:
         the mask.
         """
         if moments.dtype.kind != "M":
-            moments = np.array([_moment(text) for text in moments], dtype="M8[us]")
+            moments = np.array([moment_of(text) for text in moments], dtype="M8[us]")
         absent = np.isnat(moments)
         codes = _numbers(self.name, moments) - self.first
         last = len(self.labels) - 1
@@ -62,7 +65,7 @@ def periods(name: str, ends: Sequence[Any] | None) -> Periods:
         if ends is not None:
             raise InvalidParameter(f"`bins` must not come with period={name!r}, got both")
         return Periods(name, _REPEATED[name])
-    days = [_moment(str(end)) for end in ends or ()] if _is_pair(ends) else []
+    days = [moment_of(str(end)) for end in ends or ()] if _is_pair(ends) else []
     if len(days) != 2 or np.isnat(days).any() or days[0] > days[1]:
         raise InvalidParameter(
             f"`bins` must be the first and the last day if `period` is {name}, such as 2024-01-01 "
@@ -82,13 +85,13 @@ def _is_pair(ends: Any) -> bool:
     return isinstance(ends, Sequence) and not isinstance(ends, str) and len(ends) == 2
 
 
-def _moment(text: str) -> np.datetime64:
-    """The date or time that a text states, or NaT if it states neither."""
+def moment_of(text: str) -> np.datetime64:
+    """The date or time that a text states, or NaT if it states neither. A year or a month, such as
+    2024-12, stands for its first day.
+    """
     bare = text.strip()
-    try:  # without the check, NumPy would also read words such as "today"
-        return np.datetime64(bare if bare[:1].isdecimal() else "NaT", "us")
-    except ValueError:
-        return np.datetime64("NaT", "us")
+    whole = bare + "-01-01"[len(bare) - 4 :] if _NO_DAY.fullmatch(bare) else bare
+    return moment(whole)[0]
 
 
 def _numbers(name: str, moments: NDArray[Any]) -> NDArray[np.int64]:

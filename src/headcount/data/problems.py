@@ -1,5 +1,6 @@
 """Counts the values that are missing or do not fit, over all rows, for one error message."""
 
+from ast import literal_eval
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -61,6 +62,11 @@ class Problems:
         return cls(outside=len(places), first_outside=pairs)
 
     @property
+    def texts(self) -> list[str]:
+        """The first few values that do not fit, without quotes."""
+        return [without_quotes(text) for _, text in self.first_outside]
+
+    @property
     def any(self) -> bool:
         return bool(self.missing or self.outside)
 
@@ -100,6 +106,14 @@ def _more(count: int, shown: list[str]) -> str:
     if not count:
         return ""
     return f", and {count:,} more like it: {', '.join(shown)}" + ", …" * (count > len(shown))
+
+
+def without_quotes(shown: str) -> str:
+    """The text that `value_text` shows in quotes. Other values are returned as they are shown."""
+    try:
+        return str(literal_eval(shown)) if shown[:1] in ("'", '"') else shown
+    except (SyntaxError, ValueError):  # the end of a long text is not shown
+        return shown
 
 
 def value_text(value: Any) -> str:

@@ -1,4 +1,5 @@
-"""How a column is read: which words mean yes, no or a missing value, and how fractions are written.
+"""How a column is read: which words mean yes, no or a missing value, and how numbers and dates are
+written.
 
 The same rules hold for columns of files, data frames and queries.
 """
@@ -13,16 +14,16 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
+from headcount.data.date_formats import check_format
 
 if TYPE_CHECKING:
     import pyarrow
 
 # Pairs of words: the first word means yes, and the second word means no.
 _PAIRS = {"yes": "no", "y": "n", "true": "false", "t": "f", "1": "0", "on": "off"}
-_OPPOSITES = _PAIRS | {no: yes for yes, no in _PAIRS.items()}
-# Words that often mean a missing value. If one of them is refused, a hint suggests `na`.
-_ABSENT = {"na", "n/a", "#n/a", "-", "--", ".", "?", "none", "null", "nan", "missing", "unknown"}
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+\s*")
+OPPOSITES = _PAIRS | {no: yes for yes, no in _PAIRS.items()}
+_THOUSANDS = (",", ".", "'", " ")
+_NO_BREAK = "[\u00a0\u202f]"  # blanks at which a line may not be broken
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,19 @@ class Reading:
     """The rules for reading a column. The function `reading` makes and checks them.
 
     `yes` and `no` are the words for the two answers of a count, in lower case. `na` has the words
-    that mean a missing value. `decimal` is the decimal sign of numbers. If there is a `period`,
-    such as "month", dates are put into buckets of this period.
+    that mean a missing value. `decimal` is the decimal sign of numbers. `thousands` is the sign
+    between groups of three digits, or empty if there is none. `date_format` is the form of texts
+    that state dates, in the directives of Python's `strptime`. With `trim`, blanks around texts are
+    ignored. If there is a `period`, such as "month", dates are put into buckets of this period.
     """
 
     yes: tuple[str, ...] = ()
     no: tuple[str, ...] = ()
     na: tuple[str, ...] = ()
     decimal: str = "."
+    thousands: str = ""
+    date_format: str | None = None
+    trim: bool = False
     period: str | None = None
 
     @property
@@ -50,9 +56,16 @@ class Reading:
         """The numbers that mean a missing value."""
         return tuple(float(word) for word in self.na if _is_number(word))
 
+    @property
+    def changes_texts(self) -> bool:
+        """Whether `with_nulls` may change a text."""
+        return bool(self.na) or self.trim
+
     def with_nulls(self, column: "pyarrow.Array") -> "pyarrow.Array":
-        """The column with nulls in place of the words in `na`."""
-        if not self.na:
+        """The column with nulls in place of the words in `na`. With `trim`, there are no blanks
+        around texts, and a text of blanks alone becomes null.
+        """
+        if not self.changes_texts:
             return column
         import pyarrow
         from pyarrow import compute, types
@@ -61,7 +74,8 @@ class Reading:
             column = column.cast(column.type.value_type)
         kind = column.type
         if types.is_string(kind) or types.is_large_string(kind):
-            words = pyarrow.array(self.na, type=kind)
+            column = compute.utf8_trim_whitespace(column) if self.trim else column
+            words = pyarrow.array([*self.na, *[""] * self.trim], type=kind)
             found = compute.is_in(compute.utf8_trim_whitespace(column), value_set=words)
         elif types.is_integer(kind) or types.is_floating(kind):
             numbers = pyarrow.array(self.absent_numbers, type=pyarrow.float64())
@@ -89,8 +103,10 @@ class Reading:
 
     @property
     def parses(self) -> bool:
-        """Whether columns of text are read as numbers. This is so if `na` or `decimal` is set."""
-        return bool(self.na) or self.decimal != "."
+        """Whether columns of text are read as numbers. This is so if `na`, `decimal` or `thousands`
+        is set.
+        """
+        return bool(self.na or self.thousands) or self.decimal != "."
 
     def parsed(self, text: "pyarrow.Array") -> "pyarrow.Array":
         """The numbers in a column of text. Arrow raises an error if any text is not a number."""
@@ -98,6 +114,8 @@ class Reading:
         from pyarrow import compute
 
         text = compute.utf8_trim_whitespace(text)
+        if self.thousands:
+            text = self._without_groups(text)
         if self.decimal != ".":
             text = compute.replace_substring(text, ".", "point")  # Arrow then refuses the number
             text = compute.replace_substring(text, self.decimal, ".")
@@ -106,48 +124,92 @@ class Reading:
         except pyarrow.ArrowInvalid:
             return text.cast(pyarrow.float64())
 
+    def first_unparsed(self, text: "pyarrow.Array") -> int:
+        """The index of the first text that is not a number. It is the length of the column if there
+        is no such text.
+        """
+        fewest, most = 0, len(text)  # how many texts at the beginning are numbers
+        while fewest < most:
+            middle = (fewest + most + 1) // 2
+            if self._all_numbers(text[fewest:middle]):
+                fewest = middle
+            else:
+                most = middle - 1
+        return fewest
+
+    def _all_numbers(self, text: "pyarrow.Array") -> bool:
+        import pyarrow
+
+        try:
+            self.parsed(text)
+        except pyarrow.ArrowInvalid:
+            return False
+        return True
+
+    def _without_groups(self, text: "pyarrow.Array") -> "pyarrow.Array":
+        """The texts, but numbers in groups of three digits have nothing between the groups."""
+        from pyarrow import compute
+
+        if self.thousands == " ":
+            text = compute.replace_substring_regex(text, _NO_BREAK, " ")
+        between, point = re.escape(self.thousands), re.escape(self.decimal)
+        grouped = compute.match_substring_regex(
+            text, f"^[+-]?[1-9][0-9]{{0,2}}(?:{between}[0-9]{{3}})+(?:{point}[0-9]*)?$"
+        )
+        return compute.if_else(grouped, compute.replace_substring(text, self.thousands, ""), text)
+
 
 def reading(
     yes: Any = None,
     no: Any = None,
     na: Any = None,
     decimal: str = ".",
+    thousands: str | None = None,
+    date_format: str | None = None,
+    *,
+    trim: bool = False,
     period: str | None = None,
 ) -> Reading:
     """The rules for reading a column. `yes`, `no` and `na` are words or lists of words."""
     checks.choice("decimal", decimal, [".", ","])
+    between = _thousands(thousands, decimal)
+    if date_format is not None:
+        check_format(date_format, period)
+    checks.flag("trim", trim)
     meant, denied = (
         tuple(word.lower() for word in _listed(*it)) for it in (("yes", yes), ("no", no))
     )
     if denied and not meant:
         raise InvalidParameter(f"`no` must come with `yes`, got {checks.shown(no)} alone")
     if meant and not denied:
-        strange = [word for word in meant if word not in _OPPOSITES]
+        strange = [word for word in meant if word not in OPPOSITES]
         if strange:
             raise InvalidParameter(
                 f"`no` must say which answers mean no if `yes` is not one of {', '.join(_PAIRS)}, "
                 f"got yes={checks.shown(strange[0])} alone"
             )
-        denied = tuple(_OPPOSITES[word] for word in meant)
+        denied = tuple(OPPOSITES[word] for word in meant)
     if shared := set(meant) & set(denied):
         raise InvalidParameter(f"`yes` and `no` must differ, got {min(shared)!r} in both")
-    return Reading(meant, denied, _listed("na", na), decimal, period)
+    return Reading(
+        meant, denied, _listed("na", na), decimal, between, date_format, trim=trim, period=period
+    )
 
 
-def hint_for(word: str, *, counting: bool) -> str:
-    """A hint about reading a word that was found in place of a number. `counting` says whether the
-    question is a count.
-    """
-    bare = word.strip()
-    if counting and bare.lower() in _OPPOSITES:
-        return f"yes={bare!r} (--yes {bare}) counts the people with this answer"
-    if bare.lower() in _ABSENT:
-        return f"na={bare!r} (--na {bare}) reads it as a missing value"
-    if _DECIMAL_COMMA.fullmatch(word):
-        return "decimal=',' (--decimal ,) reads a decimal comma"
-    if counting:
-        return f"yes={bare!r} and no=… (--yes {bare} --no …) say which answers mean yes and no"
-    return ""
+def _thousands(sign: Any, decimal: str) -> str:
+    """The sign between groups of three digits, or an empty text if there is none."""
+    if sign is None:
+        return ""
+    found = re.sub(_NO_BREAK, " ", sign) if isinstance(sign, str) else sign
+    if found not in _THOUSANDS:
+        raise InvalidParameter(
+            f"`thousands` must be a comma, a point, ' or a space, got {checks.shown(sign)}"
+        )
+    if found == decimal:
+        raise InvalidParameter(
+            f"`thousands` must differ from `decimal`, got {checks.shown(sign)} for both"
+        )
+    return str(found)
 
 
 def _listed(name: str, words: Any) -> tuple[str, ...]:

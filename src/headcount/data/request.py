@@ -84,7 +84,11 @@ class Request:
     quote: str = '"'
     encoding: str | None = None
     sheet: str | None = None
+    header_row: int | None = None
     decimal: str = "."
+    thousands: str | None = None
+    date_format: str | None = None
+    trim: bool = False
     na: str | Sequence[str] | None = None
     yes: str | Sequence[str] | None = None
     no: str | Sequence[str] | None = None
@@ -169,7 +173,9 @@ class Request:
     def _written(self) -> Written:
         return Written.of(
             separator=self.separator, quote=self.quote, encoding=self.encoding, sheet=self.sheet,
-            decimal=self.decimal, na=self.na, yes=self.yes, no=self.no, period=self.period,
+            header_row=self.header_row, decimal=self.decimal, thousands=self.thousands,
+            date_format=self.date_format, trim=self.trim, na=self.na, yes=self.yes, no=self.no,
+            period=self.period,
         )  # fmt: skip
 
     @property
@@ -232,7 +238,7 @@ class Request:
         named = self.bins is not None or self.period is not None
         if self.built is not None and task is None and not named:
             task = self.built.task
-        return cleaning_of(
+        made = cleaning_of(
             column,
             task,
             missing=self.missing,
@@ -240,6 +246,7 @@ class Request:
             bins=self.bins,
             reading=self.reading,
         )
+        return made.of_table(self.rows.name) if isinstance(self.place, LocalEngine) else made
 
     @property
     def _group_columns(self) -> tuple[str, ...]:

@@ -9,18 +9,21 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from headcount.core.errors import HeadcountError, MissingPackage, UnreadableData
-from headcount.data.reading import hint_for
+from headcount.core.table import counted
+from headcount.data.dialect import SEPARATORS
+from headcount.data.hints import HEADER, hint_for
 
 if TYPE_CHECKING:
     import pyarrow
 
 # The kind of a column in a file without types. Without a kind, the type of the column is guessed.
-Kind: TypeAlias = Literal["text", "real"]
+Kind: TypeAlias = Literal["text", "date", "real", "whole"]
 Kinds: TypeAlias = Mapping[str, Kind]
 # A batch, and the share of all rows that has been read so far. The share may be a guess.
 Batch: TypeAlias = "tuple[pyarrow.RecordBatch, float]"
 _OLD_TEXT = "encoding='latin-1' (--encoding latin-1) reads many older files"
 _SMALL = 2**14  # batches are joined until they have at least this many rows
+_RAGGED = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 _LISTED = 12  # the largest number of column names that a message lists
 
 
@@ -106,8 +109,17 @@ def check_column(column: str, names: Sequence[str], holder: str) -> None:
     raise UnreadableData(
         f"{holder} must have a column {column!r}, "
         f"got {f'{copies} columns with this name' if copies else _listed(names)}",
-        hint=f"did you mean {near[0]!r}?" if near and not copies else "",
+        hint="" if copies else f"did you mean {near[0]!r}?" if near else _hint_of_names(names),
     )
+
+
+def _hint_of_names(names: Sequence[str]) -> str:
+    """A hint for users whose table has strange names of columns."""
+    signs = [sign for sign in SEPARATORS if len(names) == 1 and sign in names[0]]
+    if signs:
+        return f"separator={signs[0]!r} (--separator {SEPARATORS[signs[0]]}) divides this name"
+    empty = sum(not name.strip() for name in names)
+    return HEADER if 2 * empty >= len(names) > 1 else ""
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -151,6 +163,13 @@ def unreadable(name: str, error: Exception, wanted: str = "readable") -> Unreada
     if "invalid UTF8" in reason:
         return UnreadableData(
             f"{name} must be {wanted}, got text that is not UTF-8", hint=_OLD_TEXT
+        )
+    if ragged := _RAGGED.match(reason):
+        row, expected, got = ragged.groups()
+        return UnreadableData(
+            f"{name} must have {counted(int(expected), 'value')} in each row, as in its first row, "
+            f"got {got} in {f'row {row}' if row else 'another row'}",
+            hint=HEADER if int(got) > int(expected) else "",
         )
     return UnreadableData(f"{name} must be {wanted}, got: {reason}", hint=_hint(reason))
 

@@ -1,7 +1,7 @@
 """Turns two columns into the cells of a two-way table, or columns of 0 and 1 into ticked boxes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +40,13 @@ class SeveralColumns(Cleaning):
     @property
     def kinds(self) -> dict[str, Kind]:
         return {column: kind for side in self.sides for column, kind in side.kinds.items()}
+
+    def of_table(self, holder: str) -> Cleaning:
+        sides = tuple(side.of_table(holder) for side in self.sides)
+        return replace(self, holder=holder, sides=sides)
+
+    def reading_hint(self, texts: Sequence[str]) -> str:
+        return next(filter(None, (side.reading_hint(texts) for side in self.sides)), "")
 
     @property
     def allowed(self) -> str:

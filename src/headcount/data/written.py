@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import Any, TypedDict, Unpack
 
 from headcount.data.dialect import PLAIN, Dialect
 from headcount.data.reading import Reading, reading
@@ -15,10 +15,17 @@ class TableSettings(TypedDict, total=False):
     quote: str
     encoding: str | None
     sheet: str | None
+    header_row: int | None
     decimal: str
+    thousands: str | None
+    date_format: str | None
+    trim: bool
     na: str | Sequence[str] | None
     yes: str | Sequence[str] | None
     no: str | Sequence[str] | None
+
+
+_OF_FILES = ("separator", "quote", "encoding", "sheet", "header_row")
 
 
 @dataclass(frozen=True)
@@ -29,22 +36,12 @@ class Written:
     dialect: Dialect = PLAIN
 
     @classmethod
-    def of(
-        cls,
-        *,
-        separator: str | None = None,
-        quote: str = '"',
-        encoding: str | None = None,
-        sheet: str | None = None,
-        decimal: str = ".",
-        na: str | Sequence[str] | None = None,
-        yes: str | Sequence[str] | None = None,
-        no: str | Sequence[str] | None = None,
-        period: str | None = None,
-    ) -> "Written":
+    def of(cls, period: str | None = None, **settings: Unpack[TableSettings]) -> "Written":
         """Create the rules and the dialect from these settings, and check the settings."""
-        rules = reading(yes, no, na, decimal, period)
-        return cls(rules, Dialect(separator, quote, encoding, sheet, decimal, rules.na))
+        given: dict[str, Any] = {**settings}
+        files = {name: given.pop(name) for name in _OF_FILES if name in given}
+        rules = reading(**given, period=period)
+        return cls(rules, Dialect(**files, rules=rules))
 
 
 USUAL = Written()

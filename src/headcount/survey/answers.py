@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter, InvalidValue
+from headcount.data.hints import hint_for
 from headcount.data.reading import Reading
 from headcount.data.rows import Kind
 from headcount.data.sources import rows_of
@@ -123,8 +124,8 @@ def columns_of(questions: Sequence[Asked], data: Any, written: Written = USUAL) 
 
 
 def _read(question: Asked, column: Any, rules: Reading) -> Any:
-    """The same answers, read by `rules`: which words mean yes, no or a missing value, and which
-    decimal sign numbers have.
+    """The same answers, read by `rules`: which words mean yes, no or a missing value, and how
+    numbers are written.
     """
     if rules == USUAL.rules:
         return column
@@ -135,13 +136,27 @@ def _read(question: Asked, column: Any, rules: Reading) -> Any:
         known = _Column(question.id, allowed=rules.allowed)
         codes = Given(meant, given.rows).coded(known, lambda one: said.get(_said(one)), 2)
         return Given(["no", "yes", None], codes)
-    if question.of_numbers and rules.decimal != ".":
-        for at, answer in enumerate(meant):
-            if isinstance(answer, str):
-                if "." in answer:  # a point has no meaning here
-                    raise wrong_answer(question, answer, int(np.argmax(given.rows == at)))
-                meant[at] = answer.replace(rules.decimal, ".")
+    if question.of_numbers and rules.parses:
+        _parse(question, Given(meant, given.rows), rules)
     return Given(meant, given.rows)
+
+
+def _parse(question: Asked, given: Given, rules: Reading) -> None:
+    """Replace texts by the numbers that they state."""
+    import pyarrow
+
+    places = [
+        at for at, one in enumerate(given.distinct) if isinstance(one, str) and not _is_missing(one)
+    ]
+    texts = pyarrow.array([given.distinct[at] for at in places], pyarrow.string())
+    first = rules.first_unparsed(texts)
+    if first < len(texts):
+        at = places[first]
+        error = wrong_answer(question, given.distinct[at], int(np.argmax(given.rows == at)))
+        error.hint = error.hint or hint_for(error.word, counting=False)
+        raise error
+    for at, number in zip(places, rules.parsed(texts).to_pylist(), strict=True):
+        given.distinct[at] = number
 
 
 def _is_absent(answer: Any, rules: Reading) -> bool:

@@ -11,7 +11,7 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import InvalidParameter
 from headcount.core.guarantee import Guarantee
 from headcount.core.source import Source, check_secure
-from headcount.data.reading import hint_for
+from headcount.data.hints import hint_for
 from headcount.data.written import USUAL, TableSettings, Written
 from headcount.ledger.ledger import Ledger
 from headcount.survey.answers import WrongAnswer, columns_of, with_names
@@ -171,9 +171,14 @@ class Survey:
         charged for.
 
         The other arguments say how the table is written, as in `estimate`: `yes`, `no`, `na`,
-        `decimal`, `separator`, `quote`, `encoding` and `sheet`.
+        `decimal`, `thousands`, `trim`, `separator`, `quote`, `encoding`, `sheet` and `header_row`.
+        Blanks around answers are always ignored.
         """
         how = Written.of(**written)
+        if how.rules.date_format is not None:
+            raise InvalidParameter(
+                "`date_format` must come with dates, got a survey, which does not ask for dates"
+            )
         self._check_run(answers, kept, people)
         if isinstance(people, str):
             answers, people = with_names(self.questions, answers, people, how)

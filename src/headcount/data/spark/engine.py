@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from headcount.core.errors import InvalidValue
+from headcount.core.errors import InvalidParameter, InvalidValue
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.tally import Tally
@@ -41,6 +41,9 @@ class SparkEngine(Engine):
     remote = True
 
     def census(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:
+        # Spark brings the rows of a person together by the name with its blanks.
+        if question.person is not None and question.cleaning.reading.trim:
+            raise InvalidParameter("`trim` must come without `person` on Spark, got both")
         if question.values_stay:
             question = replace(question, cleaning=DiscreetCleaning.of(question.cleaning))
         progress(0.0)
@@ -73,7 +76,7 @@ def _people(raw: "DataFrame", question: Question, censuses: Mapping[Group, Censu
         return max(rows, raw.count())
     person = f"c{question.columns.index(question.person)}"
     names = raw.select(person)
-    if question.cleaning.reading.na:
+    if question.cleaning.reading.changes_texts:
         kind = names.schema[person].dataType.simpleString()
         names = mapped(names, NamesStep(question.cleaning.reading), f"{person} {kind}")
     persons = names.distinct().where(f"{person} IS NOT NULL").count()

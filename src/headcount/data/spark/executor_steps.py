@@ -89,7 +89,9 @@ class ChoiceStep:
 
 @dataclass(frozen=True)
 class NamesStep:
-    """Replaces the words that mean a missing name by nulls, in a frame that has only names."""
+    """Replaces the words that mean a missing name by nulls, in a frame that has only names. Blanks
+    around names are removed if they are ignored.
+    """
 
     reading: Reading
 

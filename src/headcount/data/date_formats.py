@@ -1,0 +1,64 @@
+"""Texts of dates that are not in the form 2024-12-31. A format says how they are written, in the
+directives of Python's `strptime`.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headcount.core import checks
+from headcount.core.errors import InvalidParameter
+
+_SAMPLE = datetime(2001, 11, 22, 13, 14, 15, tzinfo=UTC)
+# How many parts of a date each period needs: the year, the month, the day and the hour.
+_PARTS = {"year": 1, "quarter": 2, "month": 2, "hour": 4}
+_NAMES = ("year", "month", "day", "hour")
+_DAYS = (
+    "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%y",
+    "%m/%d/%y", "%d/%m/%y",
+)  # fmt: skip
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+
+
+def check_format(date_format: Any, period: str | None) -> None:
+    """Refuse a format that is wrong, or that does not have all parts of a date that matter."""
+    if not isinstance(date_format, str):
+        raise InvalidParameter(
+            f"`date_format` must be a text such as %d.%m.%Y, got {checks.shown(date_format)}"
+        )
+    needed = _PARTS.get(period or "", 3)
+    found = moment_in(_SAMPLE.strftime(date_format), date_format)
+    if found is None or found.timetuple()[:needed] != _SAMPLE.timetuple()[:needed]:
+        example = "%d.%m.%Y %H:%M" if needed > 3 else "%d.%m.%Y"
+        *first, last = _NAMES[:needed]
+        parts = f"{', '.join(first)} and {last}" if first else last
+        raise InvalidParameter(
+            f"`date_format` must say where the {parts} are, such as {example}, "
+            f"got {checks.shown(date_format)}"
+        )
+
+
+def moment_in(text: str, date_format: str) -> datetime | None:
+    """The date or time that a text states in this format. Its time zone is ignored: the time is
+    read as clocks in that zone show it. The result is None if the text has another form.
+    """
+    try:
+        return datetime.strptime(text.strip(), date_format).replace(tzinfo=None)
+    except (ValueError, re.error):  # a directive that occurs twice is an error of `re`
+        return None
+
+
+def moments_in(texts: Sequence[str], date_format: str) -> NDArray[Any]:
+    """The dates or times that texts state in this format, and NaT for all other texts."""
+    return np.array([moment_in(text, date_format) for text in texts], dtype="M8[us]")
+
+
+def formats_of(texts: Sequence[str]) -> list[str]:
+    """The usual formats in which all of these texts are dates or times."""
+    every = (day + clock for clock, day in product(_CLOCKS, _DAYS))
+    return [one for one in every if all(moment_in(text, one) is not None for text in texts)]
