@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -127,6 +127,9 @@ class Estimate(Exported):
     the protocol's own answer, before any change by `postprocess`. For a histogram or a density,
     `value`, `unbiased_value` and `standard_error` are vectors in the order of `buckets`.
     """
+
+    # What the stated errors are errors of, if they are not in the unit of `value`. Files say so.
+    errors_of: ClassVar[str] = ""
 
     task: str
     protocol: str
@@ -344,7 +347,7 @@ class Estimate(Exported):
         if np.shape(self.unbiased_value) == np.shape(self.value):
             columns["unbiased_value"] = self.unbiased_value
         columns |= {
-            "standard_error": self.standard_error,
+            f"standard_error{self.errors_of}": self.standard_error,
             "low": interval.low,
             "high": interval.high,
             "users": self.users,
@@ -383,9 +386,9 @@ class Estimate(Exported):
             "value": plain(self.value),
             "unbiased_value": plain(self.unbiased_value),
             "postprocessing": list(self.postprocessing),
-            "standard_error": plain(self.standard_error),
+            f"standard_error{self.errors_of}": plain(self.standard_error),
             **(
-                {"sampling_error": plain(self.sampling_error)}
+                {f"sampling_error{self.errors_of}": plain(self.sampling_error)}
                 if self._sampled or (sampling and self._binomial)
                 else {}
             ),
