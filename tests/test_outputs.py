@@ -31,6 +31,14 @@ def incomes(tmp_path: Path) -> None:
     table.to_csv(tmp_path / "people.csv", index=False)
 
 
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch, headcount: Headcount) -> None:
+    """A terminal on which no column is left out."""
+    from headcount.cli import output
+
+    monkeypatch.setattr(output.console, "width", 200)
+
+
 def heads(line: str) -> Sequence[str]:
     return [one.strip() for one in line.split("  ") if one.strip()]
 
@@ -51,3 +59,100 @@ def test_the_error_of_quantiles_is_named_as_that_of_the_share(headcount: Headcou
     ).to_pandas()
     assert "standard_error" not in frame
     assert "standard_error_of_share" in frame
+
+
+def test_p_values_of_populations_say_where_they_are_only_upper_bounds() -> None:
+    random = np.random.default_rng(1)
+    shares = {"A": 0.2, "B": 0.5, "C": 0.8, "D": 0.81}
+    table = {
+        "group": [name for name in shares for _ in range(800)],
+        "yes": [int(random.random() < share) for share in shares.values() for _ in range(800)],
+    }
+    found = hc.estimate(table, hc.Count(), column="yes", group="group", budget=hc.Budget(1))
+    apart, near = hc.difference(found["A"], found["B"]), hc.difference(found["C"], found["D"])
+    assert apart.population_p_value == pytest.approx(0.001, rel=1e-3)
+    assert "≤ 0.001" in str(apart)
+    assert "≤" not in str(near)
+    told = [one.to_dict()["populations"]["p_value_is_upper_bound"] for one in (apart, near)]
+    assert told == [True, False]
+    three = hc.contrasts(found, [("A", "B"), ("B", "C"), ("C", "D")])
+    assert str(three).count("≤ 0.003") == 2
+    listed = [one["populations"] for one in three.to_dict()["contrasts"]]
+    assert [one["adjusted_p_value_is_upper_bound"] for one in listed] == [True, True, False]
+    histograms = hc.estimate(
+        table, hc.Histogram(2), column="yes", group="group", budget=hc.Budget(1)
+    )
+    two = hc.contrasts(histograms, [("A", "B"), ("C", "D")]).to_dict()["contrasts"]
+    assert two[0]["populations"]["adjusted_p_value_is_upper_bound"] == [True, True]
+    assert two[1]["populations"]["p_value_is_upper_bound"] == [False, False]
+
+
+@pytest.mark.usefixtures("incomes")
+def test_rows_are_called_rows_if_a_person_may_have_several(headcount: Headcount) -> None:
+    smoker = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1", "--person", "who"]
+    several = [*smoker, "--rows-per-person", "2"]
+    shown = headcount(*several).out
+    assert ", 600 rows," in shown
+    assert "600 people" not in shown
+    assert "% (" not in shown  # these would be shares of rows
+    document = json.loads(headcount(*several, "--json").out)
+    assert (document["users"], document["users_are"], document["rows_per_person"]) == (
+        600, "rows", 2,
+    )  # fmt: skip
+    assert "share" not in document
+    grouped = headcount(*several, "--group", "city").out
+    assert heads(grouped.splitlines()[0])[:2] == ["city", "rows"]
+    assert "2 groups, 600 rows" in grouped
+    assert headcount(*several, "--out", "rows.html").status == 0
+    page = Path("rows.html").read_text()
+    assert "600 rows" in page
+    assert "600 people" not in page
+    assert ", 300 people," in headcount(*smoker).out
+
+
+@pytest.mark.usefixtures("incomes", "wide")
+def test_counts_show_the_share_of_people(headcount: Headcount) -> None:
+    smoker = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1"]
+    line = headcount(*smoker).out.splitlines()[1]
+    assert "% (" in line
+    for more in ([], ["--sampling"]):
+        found = json.loads(headcount(*smoker, *more, "--json").out)
+        assert found["share"]["value"] == found["value"] / 900
+        assert found["share"]["low"] == found["interval"]["low"] / 900
+        assert found["share"]["high"] == found["interval"]["high"] / 900
+    shown = headcount(*smoker, "--group", "city", "--sampling").out
+    assert "share of people" in heads(shown.splitlines()[0])
+    assert all("% (" in line for line in shown.splitlines()[1:3])
+    assert headcount(*smoker, "--group", "city", "--out", "c.csv").status == 0
+    table = pandas.read_csv("c.csv")
+    assert np.allclose(table.share, table.value / table.users)
+    assert np.allclose(table.share_high, table.high / table.users)
+    document = json.loads(headcount(*smoker, "--group", "city", "--json").out)
+    assert all(one["share"]["low"] < one["share"]["high"] for one in document["groups"])
+
+
+@pytest.mark.usefixtures("incomes", "wide")
+def test_each_group_has_its_sampling_error(headcount: Headcount) -> None:
+    asked = ["estimate", "people.csv", "--column", "smoker", "--epsilon", "1", "--sampling"]
+    for more in ([], ["--group", "city"]):
+        shown = headcount(*asked, *more).out
+        assert "sampling error:" not in shown
+        assert "sampling error" in heads(shown.splitlines()[0])
+    mean = ["--column", "income", "--low", "0", "--high", "9000", "--epsilon", "1", "--sampling"]
+    shown = headcount("estimate", "people.csv", *mean).out
+    assert "sampling error, at most" in heads(shown.splitlines()[0])
+
+
+@pytest.mark.usefixtures("incomes")
+def test_periods_are_shown_in_the_order_of_time(headcount: Headcount) -> None:
+    when = ["estimate", "people.csv", "--column", "when", "--epsilon", "1"]
+    shown = headcount(*when, "--period", "hour").out.splitlines()
+    assert [line.split()[0] for line in shown[1:25]] == [f"{hour:02}" for hour in range(24)]
+    weekdays = headcount(*when, "--period", "weekday").out.splitlines()
+    assert [line.split()[0] for line in weekdays[1:4]] == ["Monday", "Tuesday", "Wednesday"]
+    days = ["--period", "day", "--bins", "2024-01-01,2024-12-31"]
+    shown = headcount(*when, *days).out.splitlines()
+    listed = [line.split()[0] for line in shown[1:101]]
+    assert listed == sorted(listed)
+    assert all(day.startswith("2024-") for day in listed)
+    assert "… and 266 smaller buckets" in "\n".join(shown)

@@ -16,7 +16,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate
 from headcount.core.guarantee import PLAIN_NEIGHBORS
 from headcount.core.postprocessing import STEPS, check_step
-from headcount.core.table import counted_people, short
+from headcount.core.table import short
 from headcount.core.task import Task
 from headcount.core.tasks.registry import tasks_with
 from headcount.data.estimate import Prepared
@@ -200,7 +200,7 @@ class Answer:
 
     def _run(self) -> str:
         """The protocol that was run, and the number of people and messages."""
-        crowd = counted_people(self.found.users)
+        crowd = self.found.crowd
         if not isinstance(self.found, Estimate):
             groups = "1 group" if len(self.found) == 1 else f"{len(self.found):,} groups"
             return f"{self.release.name}, {groups}, {crowd}"

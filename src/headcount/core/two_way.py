@@ -99,6 +99,7 @@ class TableEstimate(Estimate):
             postprocessing=self.postprocessing,
             unbiased_value=self._matrix(self.unbiased_value).sum(axis=across),
             way=self.way,
+            rows_per_person=self.rows_per_person,
         )
 
     def share(

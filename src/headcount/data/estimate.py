@@ -220,6 +220,8 @@ class Prepared:
                 guarantee=replace(self._plans[group][1].guarantee, secure=one.guarantee.secure),
                 edges=question.cleaning.edges or one.edges,
                 column_names=question.cleaning.columns,
+                rows_per_person=question.rows_per_person,
+                in_time=question.cleaning.periods is not None,
             )
             for group, one in walk(self._people, routes, bits, progress).items()
         }
