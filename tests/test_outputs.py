@@ -1,6 +1,8 @@
 """What Headcount gives out says what it means: units, rows or people, shares, and columns of files."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -141,6 +143,90 @@ def test_each_group_has_its_sampling_error(headcount: Headcount) -> None:
     mean = ["--column", "income", "--low", "0", "--high", "9000", "--epsilon", "1", "--sampling"]
     shown = headcount("estimate", "people.csv", *mean).out
     assert "sampling error, at most" in heads(shown.splitlines()[0])
+
+
+@pytest.mark.usefixtures("incomes")
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--epsilon", "1", "--delta", "0.5"], "δ = 0.5 is large: "),
+        (["--epsilon", "1", "--delta", "0.0002"], "here below 0.00011"),
+        (["--epsilon", "1", "--delta", "1e-6"], ""),
+        (["--epsilon", "10.5"], "ε = 10.5 is large: it protects little"),
+        (["--epsilon", "10"], ""),
+        (["--epsilon", "1", "--trust", "shuffle"], "shuffling gains nothing with δ = 0 here"),
+        (["--epsilon", "1", "--trust", "shuffle", "--delta", "1e-6"], ""),
+    ],
+)
+def test_weak_settings_are_warned_of_in_a_line(
+    headcount: Headcount, caplog: pytest.LogCaptureFixture, more: list[str], says: str
+) -> None:
+    asked = ["estimate", "people.csv", "--column", "smoker", "--json", *more]
+    done = headcount(*asked)
+    assert json.loads(done.out)["users"] == 900
+    assert [one.levelname for one in caplog.records] == ["WARNING"] * bool(says)
+    assert all(says in one.getMessage() for one in caplog.records)
+    caplog.clear()
+    assert headcount(*asked, "--quiet").status == 0
+    assert not caplog.records
+
+
+@pytest.mark.usefixtures("incomes")
+def test_warnings_go_to_standard_error(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "headcount", "estimate", "people.csv", "--column", "smoker"]
+    done = subprocess.run(
+        [*line, "--epsilon", "20", "--json"], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert json.loads(done.stdout)["users"] == 900
+    assert done.stderr.startswith("headcount: ε = 20 is large")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("incomes")
+def test_files_of_tables_have_labels_and_totals_in_columns_of_their_own(
+    headcount: Headcount,
+) -> None:
+    asked = ["estimate", "people.csv", "--column", "city,sex", "--rows", "North,South", "--columns",
+             "1,2", "--epsilon", "500", "--sampling", "--confidence", "0.9"]  # fmt: skip
+    for ending in ("csv", "parquet"):
+        assert headcount(*asked, "--out", f"t.{ending}").status == 0
+    people, found = pandas.read_csv("people.csv"), pandas.read_csv("t.csv", dtype={"sex": str})
+    saved = pandas.read_parquet("t.parquet")
+    assert list(saved) == list(found)
+    assert saved.city.tolist() == found.city.tolist()
+    assert list(found)[:4] == ["city", "sex", "kind", "value"]
+    assert found.kind.value_counts().to_dict() == {
+        "cell": 4, "total of a row": 2, "total of a column": 2, "total": 1,
+    }  # fmt: skip
+    cells = found[found.kind == "cell"].set_index(["city", "sex"]).value
+    assert cells["North", "2"] == ((people.city == "North") & (people.sex == 2)).sum()
+    totals = found[found.kind != "cell"].set_index(["city", "sex"])
+    assert totals.value["South", "all"] == (people.city == "South").sum()
+    assert totals.value["all", "1"] == (people.sex == 1).sum()
+    assert (totals.value["all", "all"], totals.high["all", "all"]) == (900, 900)
+    assert (totals.low < totals.high)[:-1].all()
+    assert set(found.confidence) == {0.9}
+    assert set(found.interval_of) == {"population"}
+
+
+def test_frames_of_tables_are_those_of_files() -> None:
+    pairs = [("N", 1), ("S", 0), ("N", 0), ("N", 1)] * 50
+    task = hc.Table(["N", "S"], 2)
+    built = hc.protocol("central.geometric", task, hc.Budget(1), hc.Crowd(200))
+    found = hc.run(built, pairs)
+    pandas_frame, polars_frame = found.to_pandas(), found.to_polars()
+    assert list(pandas_frame)[:3] == polars_frame.columns[:3] == ["row", "column", "kind"]
+    assert len(pandas_frame) == len(polars_frame) == 9
+    assert set(pandas_frame.interval_of) == {"crowd"}
+
+
+@pytest.mark.usefixtures("incomes")
+def test_contrasts_are_not_lost_in_a_csv_file(headcount: Headcount) -> None:
+    asked = ["estimate", "people.csv", "--column", "smoker", "--group", "city", "--epsilon", "1"]
+    done = headcount(*asked, "--contrast", "North,South", "--out", "c.csv")
+    assert (done.status, done.out) == (2, "")
+    assert "--out must end in .json, .parquet or .html with --contrast" in done.err
+    assert not Path("c.csv").exists()
 
 
 @pytest.mark.usefixtures("incomes")

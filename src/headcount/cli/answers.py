@@ -96,6 +96,13 @@ class AnswerOptions:
             from headcount.plot import results
 
             results.check_path(self.out)
+            if self.out.suffix.lower() == ".csv":
+                for flag, present in (("--contrast", self.contrast), ("shares", shares)):
+                    if present:
+                        raise InvalidParameter(
+                            f"--out must end in .json, .parquet or .html with {flag}, which a .csv "
+                            f"file has no columns for, got {self.out.name!r}"
+                        )
         if self.drawn and group is not None and task.uses.figure != "all groups":
             raise InvalidParameter(f"a figure must show one group, got --group {group}; try .html")
 

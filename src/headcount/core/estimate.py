@@ -366,6 +366,10 @@ class Estimate(Exported):
         """The columns of a table with a row for each number, with the intervals of `interval`."""
         interval = self.interval(confidence, sampling=sampling, simultaneous=simultaneous)
         columns: dict[str, Any] = {} if self.buckets is None else {"bucket": list(self.buckets)}
+        kind = {
+            "confidence": interval.confidence,
+            "interval_of": "population" if sampling else "crowd",
+        }
         columns["value"] = self.value
         # For quantiles, `unbiased_value` has the shares from which the quantiles are read.
         if np.shape(self.unbiased_value) == np.shape(self.value):
@@ -379,6 +383,7 @@ class Estimate(Exported):
         shares = self.proportion(interval)
         if shares is not None:
             columns |= dict(zip(("share", "share_low", "share_high"), shares, strict=True))
+        columns |= kind
         rows = np.size(self.value)
         return {
             name: (np.asarray(values) if np.ndim(values) else np.full(rows, values)).tolist()

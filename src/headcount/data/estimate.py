@@ -16,6 +16,7 @@ from headcount.core.source import check_secure
 from headcount.core.table import counted_people
 from headcount.core.task import Task
 from headcount.core.work import check_work
+from headcount.data.cautions import cautions
 from headcount.data.engine import Crowds
 from headcount.data.group_privacy import row_budget
 from headcount.data.grouped import GroupedEstimate
@@ -149,7 +150,11 @@ def prepare(
     _log.info("counted %s in %s", counted_people(people.people), _groups(people))
     request.progress("calibrating", 0.0)
     honesty = Honesty(request.honest, people, question, request.who_is_trusted)
-    return Prepared(request, people, _planned(request, honesty))
+    prepared = Prepared(request, people, _planned(request, honesty))
+    protocols, users = prepared.release.protocols, sum(people.users.values())
+    for caution in cautions(request.spendable, protocols, users):
+        _log.warning("headcount: %s", caution)
+    return prepared
 
 
 class Prepared:
