@@ -1,4 +1,4 @@
-"""What Headcount gives out says what it means: units, rows or people, shares, and columns of files."""
+"""What Headcount gives out says what it means: units, rows or people, and columns."""
 
 import json
 import subprocess
@@ -27,7 +27,9 @@ def incomes(tmp_path: Path) -> None:
             "smoker": random.integers(0, 2, 900),
             "city": random.choice(["North", "South"], 900),
             "sex": random.integers(1, 3, 900),
-            "when": [f"2024-{1 + i % 12:02}-{1 + i % 28:02} {i * 7 % 24:02}:00" for i in range(900)],
+            "when": [
+                f"2024-{1 + i % 12:02}-{1 + i % 28:02} {i * 7 % 24:02}:00" for i in range(900)
+            ],
         }
     )
     table.to_csv(tmp_path / "people.csv", index=False)
@@ -175,7 +177,11 @@ def test_weak_settings_are_warned_of_in_a_line(
 def test_warnings_go_to_standard_error(tmp_path: Path) -> None:
     line = [sys.executable, "-m", "headcount", "estimate", "people.csv", "--column", "smoker"]
     done = subprocess.run(
-        [*line, "--epsilon", "20", "--json"], capture_output=True, text=True, cwd=tmp_path, check=True
+        [*line, "--epsilon", "20", "--json"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
     )
     assert json.loads(done.stdout)["users"] == 900
     assert done.stderr.startswith("headcount: ε = 20 is large")
@@ -242,3 +248,33 @@ def test_periods_are_shown_in_the_order_of_time(headcount: Headcount) -> None:
     assert listed == sorted(listed)
     assert all(day.startswith("2024-") for day in listed)
     assert "… and 266 smaller buckets" in "\n".join(shown)
+
+
+@pytest.mark.usefixtures("incomes")
+def test_pages_say_what_was_asked_of_what(headcount: Headcount) -> None:
+    asked = ["estimate", "people.csv", *INCOMES, "--epsilon", "1", "--group", "city"]
+    assert headcount(*asked, "--out", "q.html").status == 0
+    page = Path("q.html").read_text()
+    assert "<h1>Quantiles of income by city, 900 people</h1>" in page
+    assert "from the data in people.csv." in page
+    assert "honest people" not in page
+    assert '<div style="overflow-x:auto"><table>' in page
+
+
+def test_results_of_a_report_are_rows_of_a_csv_file(headcount: Headcount) -> None:
+    Path("q.toml").write_text(
+        'title = "Town"\ncontact = "us@example.org"\n'
+        '[privacy]\ntrust = "central"\nepsilon = 1\nleast_people = 10\n'
+        '[[question]]\nid = "smoke"\nkind = "yes-no"\ntext = "Smoke?"\n'
+    )
+    Path("t.csv").write_text("smoke\n" + "yes\nno\n" * 50)
+    for ending in ("csv", "parquet", "html"):
+        done = headcount("report", "q.toml", "t.csv", "--out", f"r.{ending}", "--sampling")
+        assert done.status == 0, done.err
+    table, saved = pandas.read_csv("r.csv"), pandas.read_parquet("r.parquet")
+    assert list(table) == list(saved)
+    assert {"question", "name", "value", "low", "high", "confidence", "interval_of"} <= {*table}
+    assert set(table.interval_of) == {"population"}
+    page = Path("r.html").read_text()
+    assert "100 people were asked 1 question." in page
+    assert "Contact: us@example.org" in page

@@ -97,7 +97,10 @@ class AnswerOptions:
 
             results.check_path(self.out)
             if self.out.suffix.lower() == ".csv":
-                for flag, present in (("--contrast", self.contrast), ("shares", shares)):
+                for flag, present in (
+                    ("--contrast", bool(self.contrast)),
+                    ("--within or --among", shares),
+                ):
                     if present:
                         raise InvalidParameter(
                             f"--out must end in .json, .parquet or .html with {flag}, which a .csv "
@@ -146,6 +149,7 @@ class Answer:
     options: AnswerOptions
     share_options: ShareOptions
     remarks: dict[str, str]
+    data: str  # the name of the file, or the query
     compared: "Contrasts | None" = None
 
     @property
@@ -178,8 +182,9 @@ class Answer:
         from headcount.plot import results
 
         results.save(
-            self.found, place, **self._interval, contrasts=self.compared, shares=self._shares
-        )
+            self.found, place, **self._interval, contrasts=self.compared, shares=self._shares,
+            asked=f"Question: {self.release.task}, from the data in {self.data}.",
+        )  # fmt: skip
 
     def _document(self) -> dict[str, Any]:
         promise = self.found.guarantee

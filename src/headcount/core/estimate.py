@@ -312,8 +312,7 @@ class Estimate(Exported):
         single = self.uses.comparison == "share" and self.buckets is None
         if not single or self.rows_per_person > 1:
             return None
-        found = (self.value / self.users, interval.low / self.users, interval.high / self.users)
-        return found
+        return self.value / self.users, interval.low / self.users, interval.high / self.users
 
     def largest(self, count: int = 10) -> list[tuple[int | str | float, float]]:
         """The buckets with the largest values (the heavy hitters), each with its value."""
