@@ -29,7 +29,8 @@ _TRACES = (
     "terminate called",
 )  # fmt: skip
 _WARNING = re.compile(r"\b[A-Z]\w*Warning\b")
-_LOGGED = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ headcount[\w.]* INFO: ")
+_LOGGED = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ headcount[\w.]* (INFO|WARNING): ")
+_CAUTION = re.compile(r"headcount: ([δε] = \S+ is large: |shuffling gains nothing )")
 _NOISE = re.compile(r"<class |<function |Errno|0x[0-9a-fA-F]{6,}| object at ")
 _CHATTER = "chatter"  # what an audited function prints
 
@@ -62,7 +63,7 @@ def streams(line: Line, ended: Ended, *, lost: bool = False) -> Iterator[str]:
     yield from leaks
     if leaks:
         return
-    said = [one for one in err.splitlines() if one != _CHATTER]
+    said = [one for one in err.splitlines() if one != _CHATTER and not _CAUTION.match(one)]
     if "--verbose" in line.typed:
         said = [one for one in said if not _LOGGED.match(one)]
     yield from _refusals(said)

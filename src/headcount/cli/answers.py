@@ -16,7 +16,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate
 from headcount.core.guarantee import PLAIN_NEIGHBORS
 from headcount.core.postprocessing import STEPS, check_step
-from headcount.core.table import counted_people, short
+from headcount.core.table import short
 from headcount.core.task import Task
 from headcount.core.tasks.registry import tasks_with
 from headcount.data.estimate import Prepared
@@ -96,6 +96,16 @@ class AnswerOptions:
             from headcount.plot import results
 
             results.check_path(self.out)
+            if self.out.suffix.lower() == ".csv":
+                for flag, present in (
+                    ("--contrast", bool(self.contrast)),
+                    ("--within or --among", shares),
+                ):
+                    if present:
+                        raise InvalidParameter(
+                            f"--out must end in .json, .parquet or .html with {flag}, which a .csv "
+                            f"file has no columns for, got {self.out.name!r}"
+                        )
         if self.drawn and group is not None and task.uses.figure != "all groups":
             raise InvalidParameter(f"a figure must show one group, got --group {group}; try .html")
 
@@ -139,6 +149,7 @@ class Answer:
     options: AnswerOptions
     share_options: ShareOptions
     remarks: dict[str, str]
+    data: str  # the name of the file, or the query
     compared: "Contrasts | None" = None
 
     @property
@@ -171,8 +182,9 @@ class Answer:
         from headcount.plot import results
 
         results.save(
-            self.found, place, **self._interval, contrasts=self.compared, shares=self._shares
-        )
+            self.found, place, **self._interval, contrasts=self.compared, shares=self._shares,
+            asked=f"Question: {self.release.task}, from the data in {self.data}.",
+        )  # fmt: skip
 
     def _document(self) -> dict[str, Any]:
         promise = self.found.guarantee
@@ -200,7 +212,7 @@ class Answer:
 
     def _run(self) -> str:
         """The protocol that was run, and the number of people and messages."""
-        crowd = counted_people(self.found.users)
+        crowd = self.found.crowd
         if not isinstance(self.found, Estimate):
             groups = "1 group" if len(self.found) == 1 else f"{len(self.found):,} groups"
             return f"{self.release.name}, {groups}, {crowd}"

@@ -160,7 +160,8 @@ def estimate(
 
             # If a person may have several rows, these rows may be in different groups.
             compared = contrasts(found, pairs, same_people=data.rows_per_person > 1)
-        Answer(found, ready.release, stated, shares, remarks, compared).deliver(as_json=as_json)
+        answer = Answer(found, ready.release, stated, shares, remarks, data.place, compared)
+        answer.deliver(as_json=as_json)
 
 
 def _opened(place: str) -> "Ledger":

@@ -122,6 +122,11 @@ class DataOptions:
     ] = None
 
     @property
+    def place(self) -> str:
+        """Where people's values are: the name of a file or folder, or a query."""
+        return self.path.name if self.path is not None else str(self.query)
+
+    @property
     def _column(self) -> str | None:
         return self.column if self.table is None else self.table
 

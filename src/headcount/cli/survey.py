@@ -43,7 +43,7 @@ LedgerDataset = Annotated[
     typer.Option(help="Dataset of the ledger to charge. [default: the only dataset]"),
 ]
 SavedResults = Annotated[
-    Path | None, typer.Option(help="Save the results: .html, .pdf, .json or .parquet.")
+    Path | None, typer.Option(help="Save the results: .html, .pdf, .json, .csv or .parquet.")
 ]
 
 

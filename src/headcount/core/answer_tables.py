@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from headcount.core.estimate import Estimate
 
 MOST_ROWS = 20
+_MOST_PERIODS = 100  # the largest number of periods, such as months, that a table shows
 _LONGEST_BAR = 24  # in characters
 
 
@@ -28,30 +29,39 @@ def answer_table(
 
 def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
     interval, guarantee = estimate.interval(confidence, sampling=sampling), estimate.guarantee
-    error = estimate.standard_error
+    error, shares = estimate.standard_error, estimate.proportion(interval)
     between = f"{100 * confidence:.10g} % interval{' for the population' * sampling}"
-    most = " at most" * (estimate.uses.sampling == "widest")
-    note = f"sampling error: {number(*[estimate.sampling_error] * 2)}{most}" if sampling else ""
-    return Table(
-        ("trust", "estimate", between, "standard error", "epsilon", "delta"),
-        (
-            (
-                str(guarantee.trust),
-                number(estimate.value, error),
-                f"{number(interval.low, error)} to {number(interval.high, error)}",
-                number(error, error),
-                *guarantee.shown_pair,
-            ),
-        ),
-        notes=(note,) if note else (),
-    )
+    cells = {
+        "trust": str(guarantee.trust),
+        "estimate": number(estimate.value, error),
+        between: f"{number(interval.low, error)} to {number(interval.high, error)}",
+    }
+    if shares is not None:
+        cells["share of people"] = _percentages(*shares)
+    cells["standard error"] = number(error, error)
+    if sampling:
+        most = ", at most" * (estimate.uses.sampling == "widest")
+        drawn = estimate.sampling_error
+        cells[f"sampling error{most}"] = number(drawn, drawn)
+    cells |= dict(zip(("epsilon", "delta"), guarantee.shown_pair, strict=True))
+    dropped = [name for name in cells if name.startswith("sampling error")]
+    dropped += [name for name in ("standard error", "share of people") if name in cells]
+    return Table(tuple(cells), (tuple(cells.values()),), spare=tuple(dropped))
+
+
+def _percentages(value: float, low: float, high: float) -> str:
+    """A share and its interval. They have one decimal place, or more if the interval is short."""
+    error = 100 * (high - low) / 4
+    digits = 1.0 if error >= 0.05 else error
+    shown, least, most = (number(100 * one, digits) for one in (value, low, high))
+    return f"{shown} % ({least} to {most})"
 
 
 def _histogram(
     estimate: "Estimate", confidence: float, sampling: bool, simultaneous: bool
 ) -> Table:
     """A row for each bucket, in order. If there are many buckets, only the largest are shown, from
-    the largest down.
+    the largest down. Periods are always in the order of time, and more of them are shown.
     """
     interval = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
     place = {bucket: at for at, bucket in enumerate(estimate.buckets or ())}
@@ -59,9 +69,12 @@ def _histogram(
         f"{'simultaneous ' * simultaneous}{100 * confidence:.10g} % interval"
         f"{' for the population' * sampling}"
     )
-    left = len(place) - MOST_ROWS
+    most = _MOST_PERIODS if estimate.in_time else MOST_ROWS
+    left = len(place) - most
     everything = zip(place, estimate.value, strict=True)
-    shown = estimate.largest(MOST_ROWS) if left > 0 else everything
+    shown = estimate.largest(most) if left > 0 else [*everything]
+    if estimate.in_time:
+        shown = sorted(shown, key=lambda one: place[one[0]])
     return Table(
         ("bucket", "estimate", between, "standard error"),
         tuple(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.exported import Exported
 from headcount.core.guarantee import Guarantee
 from headcount.core.postprocessing import postprocessed
-from headcount.core.table import Table, counted_people
+from headcount.core.table import Table, counted
 from headcount.core.tasks.registry import uses_of
 from headcount.core.tasks.uses import Uses
 
@@ -128,6 +128,9 @@ class Estimate(Exported):
     `value`, `unbiased_value` and `standard_error` are vectors in the order of `buckets`.
     """
 
+    # What the stated errors are errors of, if they are not in the unit of `value`. Files say so.
+    errors_of: ClassVar[str] = ""
+
     task: str
     protocol: str
     value: Answer
@@ -143,6 +146,10 @@ class Estimate(Exported):
     unbiased_value: Answer = math.nan
     way: str = ""  # how the tally was made; empty if the caller made it
     column_names: tuple[str, ...] = ()  # the columns of a table that hold people's values
+    # If it is above 1, `users` are rows, and this is the largest number of rows of one person.
+    rows_per_person: int = 1
+    # Whether buckets have an order in time, in which they are shown.
+    in_time: bool = False
 
     def __post_init__(self) -> None:
         if not self.postprocessing:
@@ -161,6 +168,16 @@ class Estimate(Exported):
     def uses(self) -> Uses:
         """What the estimate can be used for."""
         return uses_of(self.task)
+
+    @property
+    def noun(self) -> str:
+        """What `users` counts: "people", or "rows" if a person may have several."""
+        return "rows" if self.rows_per_person > 1 else "people"
+
+    @property
+    def crowd(self) -> str:
+        """The number of people or rows, in words."""
+        return counted(self.users, "row" if self.rows_per_person > 1 else "person", self.noun)
 
     @property
     def _sampled(self) -> bool:
@@ -288,6 +305,15 @@ class Estimate(Exported):
             ends.append(np.asarray(least + span * (middle + sign * spread) / (1 + square)))
         return ends[0], ends[1]
 
+    def proportion(self, interval: Interval) -> tuple[float, float, float] | None:
+        """The share of all people whom a count counts, and the ends of its interval, from the
+        interval of the count. None if the answer is not a single count of people.
+        """
+        single = self.uses.comparison == "share" and self.buckets is None
+        if not single or self.rows_per_person > 1:
+            return None
+        return self.value / self.users, interval.low / self.users, interval.high / self.users
+
     def largest(self, count: int = 10) -> list[tuple[int | str | float, float]]:
         """The buckets with the largest values (the heavy hitters), each with its value."""
         if self.buckets is None:
@@ -339,16 +365,24 @@ class Estimate(Exported):
         """The columns of a table with a row for each number, with the intervals of `interval`."""
         interval = self.interval(confidence, sampling=sampling, simultaneous=simultaneous)
         columns: dict[str, Any] = {} if self.buckets is None else {"bucket": list(self.buckets)}
+        kind = {
+            "confidence": interval.confidence,
+            "interval_of": "population" if sampling else "crowd",
+        }
         columns["value"] = self.value
         # For quantiles, `unbiased_value` has the shares from which the quantiles are read.
         if np.shape(self.unbiased_value) == np.shape(self.value):
             columns["unbiased_value"] = self.unbiased_value
         columns |= {
-            "standard_error": self.standard_error,
+            f"standard_error{self.errors_of}": self.standard_error,
             "low": interval.low,
             "high": interval.high,
             "users": self.users,
         }
+        shares = self.proportion(interval)
+        if shares is not None:
+            columns |= dict(zip(("share", "share_low", "share_high"), shares, strict=True))
+        columns |= kind
         rows = np.size(self.value)
         return {
             name: (np.asarray(values) if np.ndim(values) else np.full(rows, values)).tolist()
@@ -363,12 +397,18 @@ class Estimate(Exported):
         return replace(table, notes=(*table.notes, self._summary)).html()
 
     @property
+    def _counted(self) -> dict[str, Any]:
+        """What JSON says about `users` if they are rows."""
+        if self.rows_per_person == 1:
+            return {}
+        return {"users_are": self.noun, "rows_per_person": self.rows_per_person}
+
+    @property
     def _summary(self) -> str:
         changed = f", post-processed: {' and '.join(self.postprocessing)}" * bool(
             self.postprocessing
         )
-        people = counted_people(self.users)
-        return f"{self.protocol}, {people}{changed}; {self.guarantee}"
+        return f"{self.protocol}, {self.crowd}{changed}; {self.guarantee}"
 
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
@@ -376,6 +416,8 @@ class Estimate(Exported):
         """The estimate for JSON, with the interval that `interval` returns."""
         named: dict[str, Any] = {} if self.buckets is None else {"buckets": list(self.buckets)}
         named |= {} if self.edges is None else {"edges": list(self.edges)}
+        interval = self.interval(confidence, sampling=sampling, simultaneous=simultaneous)
+        shares = self.proportion(interval)
         return {
             "task": self.task,
             "protocol": self.protocol,
@@ -383,18 +425,24 @@ class Estimate(Exported):
             "value": plain(self.value),
             "unbiased_value": plain(self.unbiased_value),
             "postprocessing": list(self.postprocessing),
-            "standard_error": plain(self.standard_error),
+            f"standard_error{self.errors_of}": plain(self.standard_error),
             **(
-                {"sampling_error": plain(self.sampling_error)}
+                {f"sampling_error{self.errors_of}": plain(self.sampling_error)}
                 if self._sampled or (sampling and self._binomial)
                 else {}
             ),
             "interval": {
-                **self.interval(confidence, sampling=sampling, simultaneous=simultaneous).to_dict(),
+                **interval.to_dict(),
                 **({"of": "population"} if sampling else {}),
                 **({"simultaneous": True} if simultaneous else {}),
             },
+            **(
+                {"share": dict(zip(("value", "low", "high"), shares, strict=True))}
+                if shares is not None
+                else {}
+            ),
             "users": self.users,
+            **self._counted,
             **({"way": self.way} if self.way else {}),
             "guarantee": self.guarantee.to_dict(),
         }

@@ -65,16 +65,16 @@ class Guarantee:
 
     def table(self) -> Table:
         """The guarantee as a table of one row."""
+        cells = {
+            "trust": str(self.trust),
+            **dict(zip(("epsilon", "delta"), self.shown_pair, strict=True)),
+            # Only in shuffle trust do people rely on each other.
+            **({"honest people": f"{self.honest:,}"} if self.trust is Trust.SHUFFLE else {}),
+            "computed": self._computed,
+        }
         return Table(
-            ("trust", "epsilon", "delta", "honest people", "computed"),
-            (
-                (
-                    str(self.trust),
-                    *self.shown_pair,
-                    f"{self.honest:,}",
-                    self._computed,
-                ),
-            ),
+            tuple(cells),
+            (tuple(cells.values()),),
             title=self.warning or f"Differential privacy; neighboring datasets: {self.neighbors}",
             notes=(self.method, f"relies on {self.relies_on}"),
         )

@@ -1,7 +1,7 @@
 """Estimated quantiles, and their intervals."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ class QuantilesEstimate(DistributionEstimate):
     protocol chooses quantiles itself, as `central.exponential-quantile` does, the shares are biased
     too: they rise only at the chosen quantiles.
     """
+
+    errors_of: ClassVar[str] = "_of_share"
 
     @property
     def shares(self) -> tuple[float, ...]:

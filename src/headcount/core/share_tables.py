@@ -22,6 +22,7 @@ class ShareTable:
     shares: tuple[tuple[Share, ...], ...]
     confidence: float
     sampling: bool
+    noun: str = "people"  # what the shares are shares of: people, or rows
 
     @classmethod
     def of_cells(
@@ -45,6 +46,7 @@ class ShareTable:
             tuple(map(tuple, found)),
             confidence,
             sampling,
+            estimate.noun,
         )
 
     @classmethod
@@ -68,10 +70,11 @@ class ShareTable:
             tuple((one,) for one in found),
             confidence,
             sampling,
+            estimate.noun,
         )
 
     def table(self) -> Table:
-        of = "the population" if self.sampling else "the people"
+        of = "the population" if self.sampling else f"the {self.noun}"
         return Table(
             ("", *self.columns),
             tuple(

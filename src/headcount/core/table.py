@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, replace
 
 _GAP = "  "
-_STYLE = "text-align:{};padding:0.15em 0.9em 0.15em 0;white-space:nowrap"
+_STYLE = "text-align:{};padding:0.15em 0.9em 0.15em 0"
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,9 @@ class Table:
 
         def line(cells: tuple[str, ...], tag: str) -> str:
             sides = ("left" if self._is_left(at) else "right" for at in range(len(cells)))
+            whole = ";white-space:nowrap" * (tag == "td")  # headings wrap, to save room
             return "".join(
-                f'<{tag} style="{_STYLE.format(side)}">{escape(cell)}</{tag}>'
+                f'<{tag} style="{_STYLE.format(side)}{whole}">{escape(cell)}</{tag}>'
                 for cell, side in zip(cells, sides, strict=True)
             )
 
@@ -93,7 +94,8 @@ class Table:
         title = f"<p><strong>{escape(self.title)}</strong></p>" if self.title else ""
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         head = f"<thead><tr>{line(self.columns, 'th')}</tr></thead>"
-        return f"<div>{title}<table>{head}<tbody>{body}</tbody></table>{notes}</div>"
+        table = f"<table>{head}<tbody>{body}</tbody></table>"
+        return f'<div>{title}<div style="overflow-x:auto">{table}</div>{notes}</div>'
 
 
 def number(value: float, error: float = 1.0) -> str:

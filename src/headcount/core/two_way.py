@@ -99,6 +99,7 @@ class TableEstimate(Estimate):
             postprocessing=self.postprocessing,
             unbiased_value=self._matrix(self.unbiased_value).sum(axis=across),
             way=self.way,
+            rows_per_person=self.rows_per_person,
         )
 
     def share(
@@ -185,6 +186,40 @@ class TableEstimate(Estimate):
             ),
             notes=(*([warning] if warning else []), note),
         )
+
+    def records(
+        self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
+    ) -> dict[str, list[Any]]:
+        """A row for each cell and then for each total, with the labels of its row and column. The
+        column `kind` tells cells from totals. The labels of rows and columns have the names of the
+        columns of people's values, if these are known.
+        """
+        kind = {"sampling": sampling, "simultaneous": simultaneous}
+        names, (down, across) = self.names, self.shape
+        right, below = total_label(names.columns), total_label(names.rows)
+        parts = (
+            super().records(confidence, **kind),
+            self.rows.records(confidence, **kind),
+            self.columns.records(confidence, **kind),
+        )
+        numbers = {key: [one for part in parts for one in part[key]] for key in parts[0]}
+        del numbers["bucket"]
+        known = {"value": self.users, "unbiased_value": self.users, "standard_error": 0.0,
+                 "low": self.users, "high": self.users}  # fmt: skip
+        for key, column in numbers.items():
+            column.append(float(known[key]) if key in known else column[0])
+        lines = [str(row) for row in names.rows for _ in names.columns]
+        heads = [str(column) for _ in names.rows for column in names.columns]
+        marks = {"cell": down * across, "total of a row": down, "total of a column": across}
+        labels = {
+            "row": [*lines, *map(str, names.rows), *[below] * (across + 1)],
+            "column": [*heads, *[right] * down, *map(str, names.columns), right],
+            "kind": [*(mark for mark, many in marks.items() for _ in range(many)), "total"],
+        }
+        given = self.column_names
+        if len({*given} - {*numbers, "kind", "group"}) == 2:
+            labels = dict(zip((*given, "kind"), labels.values(), strict=True))
+        return {**labels, **numbers}
 
     def to_dict(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False

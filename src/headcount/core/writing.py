@@ -3,6 +3,7 @@
 Paths that cannot be written to are refused.
 """
 
+import csv
 import errno
 import json
 import math
@@ -10,7 +11,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,15 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value + 0.0 if math.isfinite(value) else None  # adding 0 turns −0 into 0
     return value
+
+
+def csv_text(columns: Mapping[str, list[Any]]) -> str:
+    """A table as CSV."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue()
 
 
 def parquet_bytes(columns: Mapping[str, list[Any]], about: Mapping[str, Any]) -> bytes:

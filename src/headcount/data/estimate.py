@@ -16,6 +16,7 @@ from headcount.core.source import check_secure
 from headcount.core.table import counted_people
 from headcount.core.task import Task
 from headcount.core.work import check_work
+from headcount.data.cautions import cautions
 from headcount.data.encoded_rows import check_blanks
 from headcount.data.engine import Crowds
 from headcount.data.group_privacy import row_budget
@@ -160,7 +161,11 @@ def prepare(
         check_blanks(people.users)
     request.progress("calibrating", 0.0)
     honesty = Honesty(request.honest, people, question, request.who_is_trusted)
-    return Prepared(request, people, _planned(request, honesty))
+    prepared = Prepared(request, people, _planned(request, honesty))
+    protocols, users = prepared.release.protocols, sum(people.users.values())
+    for caution in cautions(request.spendable, protocols, users):
+        _log.warning("headcount: %s", caution)
+    return prepared
 
 
 class Prepared:
@@ -231,6 +236,8 @@ class Prepared:
                 guarantee=replace(self._plans[group][1].guarantee, secure=one.guarantee.secure),
                 edges=question.cleaning.edges or one.edges,
                 column_names=question.cleaning.columns,
+                rows_per_person=question.rows_per_person,
+                in_time=question.cleaning.periods is not None,
             )
             for group, one in walk(self._people, routes, bits, progress).items()
         }

@@ -8,7 +8,7 @@ from headcount.core.cells import BETWEEN
 from headcount.core.estimate import Estimate
 from headcount.core.exported import Exported
 from headcount.core.guarantee import Guarantee
-from headcount.core.table import Table, counted, counted_people
+from headcount.core.table import Table, counted
 from headcount.data.encoded_rows import group_name
 from headcount.road.people import Group
 
@@ -44,6 +44,16 @@ class GroupedEstimate(Exported, Mapping[Group, Estimate]):
         return sum(estimate.users for estimate in self.values())
 
     @property
+    def noun(self) -> str:
+        """What `users` counts: see `Estimate.noun`."""
+        return next(iter(self.values())).noun
+
+    @property
+    def crowd(self) -> str:
+        """The number of people or rows in all groups together, in words."""
+        return replace(next(iter(self.values())), users=self.users).crowd
+
+    @property
     def task(self) -> str:
         """The name of the task, such as "count"."""
         return next(iter(self.values())).task
@@ -59,13 +69,13 @@ class GroupedEstimate(Exported, Mapping[Group, Estimate]):
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> Table:
         """One table with the rows of all groups. Its first two columns are the name of the group
-        and the number of people in the group.
+        and the number of people or rows in the group.
         """
         kind = {"sampling": sampling, "simultaneous": simultaneous}
         tables = {group: one.table(confidence, **kind) for group, one in self.items()}
         first = next(iter(tables.values()))
         return Table(
-            (self.group, "people", *first.columns),
+            (self.group, self.noun, *first.columns),
             tuple(
                 (str(group), f"{self[group].users:,}", *row)
                 for group, table in tables.items()
@@ -73,6 +83,7 @@ class GroupedEstimate(Exported, Mapping[Group, Estimate]):
             ),
             words=1,
             bars=first.bars,
+            spare=first.spare,
             notes=tuple(dict.fromkeys(note for table in tables.values() for note in table.notes)),
         )
 
@@ -112,6 +123,7 @@ class GroupedEstimate(Exported, Mapping[Group, Estimate]):
                 for group, estimate in self.items()
             ],
             "users": self.users,
+            **({} if self.noun == "people" else {"users_are": self.noun}),
             "guarantee": self.guarantee.to_dict(),
         }
 
@@ -125,6 +137,6 @@ class GroupedEstimate(Exported, Mapping[Group, Estimate]):
     @property
     def _summary(self) -> str:
         return (
-            f"{counted(len(self), 'group')}, {counted_people(self.users)}; "
+            f"{counted(len(self), 'group')}, {self.crowd}; "
             f"{self.guarantee}; {self.guarantee.neighbors}"
         )

@@ -236,12 +236,14 @@ def histogram_figure(
     edges = estimate.edges
     many = len(place) > MOST_BARS and edges is None
     shown = [bucket for bucket, _ in estimate.largest(MOST_BARS)] if many else [*place]
+    if estimate.in_time:
+        shown.sort(key=lambda bucket: place[bucket])
     if edges is not None:
         shown = shown[: len(edges) - 1]  # the bucket of all other values has no place on the axis
     bars = [_bar(estimate, interval, str(bucket), place[bucket]) for bucket in shown]
     ends = [bar[end] for bar in bars for end in ("top", "bottom", "above") if bar[end] is not None]
     whose = " for the population" * sampling + ", all at once" * simultaneous
-    unit = "people" if edges is None else f"people per unit of {axis_name(estimate)}"
+    unit = estimate.noun if edges is None else f"{estimate.noun} per unit of {axis_name(estimate)}"
     y = Axis.of(f"{unit} ({100 * confidence:.10g} % intervals{whose})", [0.0, *ends], log=False)
     data = alt.Chart(rows(bars))
     told = [
@@ -303,7 +305,7 @@ def _histogram_remarks(
     if estimate.edges is None and len(shown) < len(buckets):
         remarks.append(f"the {len(shown)} largest of {len(buckets):,} buckets")
     elif len(shown) < len(buckets):
-        remarks.append(f"{buckets[-1]}: {number(float(estimate.value[-1]))} people")
+        remarks.append(f"{buckets[-1]}: {number(float(estimate.value[-1]))} {estimate.noun}")
     if outside:
         estimates = "1 estimate lies" if outside == 1 else f"{outside:,} estimates lie"
         remarks.append(f"{estimates} outside the possible range; a bar ends within its interval")

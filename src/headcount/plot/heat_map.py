@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate
-from headcount.core.table import counted_people, number
+from headcount.core.table import number
 from headcount.core.two_way import TableEstimate, total_label
 from headcount.plot.palette import trust_color
 from headcount.plot.style import INK, TEXT_SIZE, WIDTH, Figure, finish, load_altair, rows
@@ -85,8 +85,8 @@ def table_figure(
     ).properties(width=wide * len(sort_columns), height=_CELL * len(sort_rows))  # fmt: skip
     whose = " for the population" * sampling + ", all cells at once" * simultaneous
     trust = f"{estimate.guarantee.trust} trust" if estimate.guarantee.secure else "not private"
-    title = f"Table of {counted_people(estimate.users)}, {trust}"
-    note = f"people, with {100 * confidence:.10g} % intervals{whose}"
+    title = f"Table of {estimate.crowd}, {trust}"
+    note = f"{estimate.noun}, with {100 * confidence:.10g} % intervals{whose}"
     return finish(chart, title, note, width=wide * len(sort_columns))
 
 

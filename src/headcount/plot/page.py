@@ -28,7 +28,7 @@ th, td {{ vertical-align: top; }}
 figure {{ margin: 2em 0; }}
 figcaption, .soft, footer {{ color: var(--soft); }}
 p, li {{ text-wrap: pretty; }}
-figure > svg {{ max-width: 100%; height: auto; border-radius: 6px; }}
+figure > svg {{ max-width: 100%; height: auto; border-radius: 6px; overflow: visible; }}
 footer {{ margin: 3em 0 1em; font-size: 0.85em; }}
 .lead {{ font-size: 1.1em; }}
 .cards {{ display: flex; flex-wrap: wrap; gap: 0.8em; margin: 1.5em 0; padding: 0; }}
@@ -71,6 +71,7 @@ rect.fill {{ opacity: 0.6; }}
     --accent: #0072b2; --mark: #d55e00; --alarm: #7a1c12; --alarm-card: #fdecea; }}
   body {{ margin: 0; max-width: none; font-size: 10pt; }}
   h2 {{ break-after: avoid; }}
+  footer {{ margin: 1em 0 0; break-before: avoid; }}
   tr, .crowds, .cards {{ break-inside: avoid; }}
 }}
 @page {{ size: A4; margin: 18mm;

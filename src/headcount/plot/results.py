@@ -1,8 +1,6 @@
 """Saves an answer as JSON, as a CSV or Parquet table, as an HTML page, or as a figure."""
 
-import csv
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +10,12 @@ from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Estimate
 from headcount.core.quantiles import QuantilesEstimate
 from headcount.core.share_tables import ShareTable
-from headcount.core.table import counted_people
-from headcount.core.writing import check_writable, json_text, parquet_bytes, write_file
+from headcount.core.writing import check_writable, csv_text, json_text, parquet_bytes, write_file
 from headcount.data.grouped import GroupedEstimate
 from headcount.plot import figures
 from headcount.plot.heat_map import can_be_read
 from headcount.plot.numbers import numbers_figure
-from headcount.plot.page import drawing, page
+from headcount.plot.page import drawing, page, paragraphs
 
 DRAWN = (".png", ".svg", ".pdf")
 _TABLES = (".json", ".csv", ".parquet")
@@ -44,9 +41,11 @@ def save(
     simultaneous: bool = False,
     contrasts: Contrasts | None = None,
     shares: ShareTable | None = None,
+    asked: str = "",
 ) -> None:
     """Write a result to a file. The file extension determines the format. JSON, Parquet and HTML
-    files also have `contrasts` and `shares`, if they are given.
+    files also have `contrasts` and `shares`, if they are given. `asked` says on an HTML page what
+    was asked of which data.
     """
     check_path(path)
     kind = {"sampling": sampling, "simultaneous": simultaneous}
@@ -59,9 +58,9 @@ def save(
     if ending == ".json":
         write_file(path, json_text({**result.to_dict(confidence, **kind), **more}) + "\n")
     elif ending == ".html":
-        write_file(path, _page(result, confidence, kind, contrasts, shares))
+        write_file(path, _page(result, confidence, kind, contrasts, shares, asked))
     elif ending == ".csv":
-        write_file(path, _csv(result.records(confidence, **kind)))
+        write_file(path, csv_text(result.records(confidence, **kind)))
     else:
         write_file(path, _parquet(result, confidence, kind, more))
 
@@ -87,20 +86,13 @@ def _parquet(
     return parquet_bytes(result.records(confidence, **kind), about)
 
 
-def _csv(columns: dict[str, list[Any]]) -> str:
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue()
-
-
 def _page(
     result: Estimate | GroupedEstimate,
     confidence: float,
     kind: dict[str, bool],
     contrasts: Contrasts | None,
     shares: ShareTable | None,
+    asked: str,
 ) -> str:
     table = replace(result.table(confidence, **kind), title="").html()
     promised = f"<h2>What is promised</h2>\n{result.guarantee.table().html()}"
@@ -117,8 +109,16 @@ def _page(
     if contrasts is not None:
         forest = drawing(figures.contrast_figure(contrasts, confidence))
         compared = ["<h2>Comparisons</h2>", contrasts.table(confidence).html(), forest]
-    title = f"A {result.task} of {counted_people(result.users)}"
-    return page(title, "\n".join([table, *drawn, *shown, *compared, promised]))
+    return page(
+        _title(result), "\n".join([paragraphs(asked), table, *drawn, *shown, *compared, promised])
+    )
+
+
+def _title(result: Estimate | GroupedEstimate) -> str:
+    """The question, the columns and the number of people, as the title of a page."""
+    columns = " and ".join(_estimates(result)[0][1].column_names)
+    by = "" if isinstance(result, Estimate) else f" by {result.group}"
+    return f"{result.task.capitalize()}{f' of {columns}' * bool(columns)}{by}, {result.crowd}"
 
 
 def _figure(estimate: Estimate, confidence: float, kind: dict[str, bool]) -> figures.Figure:

@@ -7,7 +7,7 @@ import json
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from headcount.core.cells import BETWEEN
 from headcount.core.errors import InvalidParameter, MissingPackage
 from headcount.core.estimate import Estimate
-from headcount.core.table import counted_people
 from headcount.core.writing import check_writable, write_file
 
 if TYPE_CHECKING:
@@ -252,8 +251,9 @@ def estimate_title(kind: str, estimate: Estimate, users: int | None = None) -> s
     """The title of a figure of an estimate. If a figure shows several estimates, `users` is the
     number of people in all of them.
     """
+    whole = estimate if users is None else replace(estimate, users=users)
     kept = f"{estimate.guarantee.trust} trust" if estimate.guarantee.secure else "not private"
-    return f"{kind} of {counted_people(users or estimate.users)}, {kept}"
+    return f"{kind} of {whole.crowd}, {kept}"
 
 
 def axis_name(estimate: Estimate) -> str:

@@ -1,5 +1,5 @@
 """Writes the pages of a survey: the plan for an ethics board, and the results. A plan can also be
-saved as JSON, and results can be saved as JSON or Parquet.
+saved as JSON, and results can be saved as JSON, CSV or Parquet.
 """
 
 import math
@@ -11,7 +11,7 @@ from headcount.core.budget import Trust
 from headcount.core.cells import BETWEEN
 from headcount.core.errors import InvalidParameter
 from headcount.core.table import counted, counted_people, short, size
-from headcount.core.writing import check_writable, json_text, parquet_bytes, write_file
+from headcount.core.writing import check_writable, csv_text, json_text, parquet_bytes, write_file
 from headcount.plot.page import bars, crossed, hundred, page, paragraphs, pdf, place
 from headcount.survey.answers import NO_ANSWER
 from headcount.survey.plan import SurveyPlan
@@ -21,7 +21,7 @@ from headcount.survey.results import Answered, Crossed, SurveyResults, shown
 from headcount.survey.words import Odds
 
 PLAN_FORMATS = (".html", ".pdf", ".json")
-RESULT_FORMATS = (".html", ".pdf", ".json", ".parquet")
+RESULT_FORMATS = (".html", ".pdf", ".json", ".csv", ".parquet")
 _NOT_PROMISED = (
     "Facts about people in general are not hidden. If the survey finds that most smokers sleep "
     "badly, everybody learns this about all smokers, even about those who did not take part.",
@@ -47,13 +47,15 @@ def save_plan(plan: SurveyPlan, path: Path) -> None:
 
 
 def save_results(results: SurveyResults, path: Path) -> None:
-    """Save results as a page (.html or .pdf), as .json, or as a table (.parquet)."""
+    """Save results as a page (.html or .pdf), as .json, or as a table (.csv or .parquet)."""
     check_path(path, RESULT_FORMATS)
     ending = path.suffix.lower()
     if ending == ".json":
         write_file(path, json_text(results.to_dict()) + "\n")
     elif ending == ".parquet":
         write_file(path, _parquet(results))
+    elif ending == ".csv":
+        write_file(path, csv_text(_columns(results)))
     else:
         _write_page(path, results_page(results))
 
@@ -235,7 +237,7 @@ def results_page(results: SurveyResults) -> str:
         lead(survey.introduction),
         f'<p class="warning">{escape(promise.warning)}</p>' if promise.warning else "",
         paragraphs(
-            f"{counted_people(results.users)} answered "
+            f"{counted_people(results.users)} were asked "
             f"{counted(len(survey.questions), 'question')}. Lines at the bars are "
             f"{100 * results.confidence:.10g} % intervals for {whose}."
         ),
@@ -245,6 +247,7 @@ def results_page(results: SurveyResults) -> str:
         "" if promise.warning else odds_drawn(results.odds),
         paragraphs(f"Spent: {promise}, for {results.protected}."),
         paragraphs(f"This relies on {promise.relies_on}."),
+        paragraphs(f"Contact: {survey.contact}" if survey.contact else ""),
         "<footer>Made with Headcount.</footer>",
     ]
     return page(survey.title or "Results", "\n".join(filter(None, parts)))
@@ -301,25 +304,35 @@ def _crossed(one: Crossed) -> str:
     )
 
 
-def _parquet(results: SurveyResults) -> bytes:
-    """A Parquet table with a row for each reading, which is a share or another number. Each cell of
-    a two-way table has two rows: the number of people in the cell, and their share of the cell's
-    row. The guarantee is in the metadata.
+def _columns(results: SurveyResults) -> dict[str, list[Any]]:
+    """A table with a row for each reading, which is a share or another number. Each cell of a
+    two-way table has two rows: the number of people in the cell, and their share of the cell's row.
     """
     found = {one.question.id: [each.to_dict() for each in one.readings] for one in results.answers}
     found |= {f"{one.rows.id}{BETWEEN}{one.columns.id}": one.cells() for one in results.tables}
     rows = [
-        {"question": name, **reading, "users": results.users}
+        {
+            "question": name,
+            **reading,
+            "users": results.users,
+            "confidence": results.confidence,
+            "interval_of": "population" if results.sampling else "crowd",
+        }
         for name, readings in found.items()
         for reading in readings
     ]
+    return by_column(rows)
+
+
+def _parquet(results: SurveyResults) -> bytes:
+    """The results as a Parquet table. The guarantee is in its metadata."""
     about = {
         "title": results.survey.title,
         "confidence": results.confidence,
         "sampling": results.sampling,
         "guarantee": results.guarantee.to_dict(),
     }
-    return parquet_bytes(by_column(rows), about)
+    return parquet_bytes(_columns(results), about)
 
 
 def by_column(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -14,7 +14,7 @@ from headcount.core.contrasts.side import Side
 from headcount.core.errors import InvalidParameter
 from headcount.core.estimate import Answer, Estimate, Interval
 from headcount.core.guarantee import Guarantee
-from headcount.core.table import Table, counted_people, number, short
+from headcount.core.table import Table, number, short
 
 
 def difference(first: Estimate, second: Estimate, *, same_people: bool = False) -> "Contrast":
@@ -188,6 +188,14 @@ class Contrast:
         self._check_samples()
         return self._shaped(self._pairs.population_chances())
 
+    @property
+    def population_p_value_is_bound(self) -> Any:
+        """Whether `population_p_value` is only an upper bound, because the test cannot give smaller
+        p-values. For histograms, it is a vector.
+        """
+        found = np.array(self._pairs.only_bounds(np.atleast_1d(self.population_p_value).tolist()))
+        return found if np.ndim(self.first.unbiased_value) else bool(found[0])
+
     def _check_samples(self) -> None:
         if self.same_people:
             raise InvalidParameter(
@@ -253,7 +261,9 @@ class Contrast:
         if not self.same_people:
             columns |= {
                 f"populations: {between}": shown(self.interval(confidence, sampling=True)),
-                "populations: p-value": shown_chances(self.population_p_value),
+                "populations: p-value": shown_chances(
+                    self.population_p_value, self.population_p_value_is_bound
+                ),
             }
         return columns
 
@@ -282,7 +292,7 @@ class Contrast:
 
     @property
     def _summary(self) -> str:
-        crowds = " and ".join(counted_people(one.users) for one in (self.first, self.second))
+        crowds = " and ".join(one.crowd for one in (self.first, self.second))
         names = ", ".join(dict.fromkeys((self.first.protocol, self.second.protocol)))
         return f"{names}, {crowds}; {self.guarantee}"
 
@@ -294,6 +304,7 @@ class Contrast:
             populations = {
                 "interval": _ends(self.interval(confidence, sampling=True)),
                 "p_value": _plain(self.population_p_value),
+                "p_value_is_upper_bound": np.asarray(self.population_p_value_is_bound).tolist(),
                 "method": self.population_method,
             }
         return {
@@ -318,9 +329,13 @@ class Contrast:
         return array if np.ndim(self.first.unbiased_value) else float(array[0])
 
 
-def shown_chances(chances: Answer) -> list[str]:
-    """P-values as a table shows them."""
-    return ["< 0.0001" if p < 1e-4 else short(p, 3) for p in np.atleast_1d(chances).tolist()]
+def shown_chances(chances: Answer, bounds: Any = False) -> list[str]:
+    """P-values as a table shows them. `bounds` says which of them are only upper bounds."""
+    listed = np.atleast_1d(chances)
+    return [
+        "< 0.0001" if p < 1e-4 else f"{'≤ ' if bound else ''}{short(p, 3)}"
+        for p, bound in zip(listed.tolist(), np.broadcast_to(bounds, listed.shape), strict=True)
+    ]
 
 
 def _ends(interval: Interval) -> dict[str, Any]:

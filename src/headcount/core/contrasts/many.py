@@ -101,6 +101,17 @@ class Contrasts(Mapping[tuple[Any, Any], Contrast]):
         """The Holm-corrected p-values of the hypothesis that two populations are equal."""
         return self._adjusted([one.population_p_value for one in self.values()])
 
+    @cached_property
+    def adjusted_population_p_values_are_bounds(self) -> dict[tuple[Any, Any], Any]:
+        """Which of the adjusted p-values of populations are only upper bounds."""
+        adjusted = self.adjusted_population_p_values
+        bounded = [
+            np.max(adjusted[pair], where=one.population_p_value_is_bound, initial=-1.0)
+            for pair, one in self.items()
+        ]
+        # An adjusted p-value comes from its own p-value or from a smaller one.
+        return {pair: adjusted[pair] <= max(bounded) for pair in self}
+
     def _adjusted(self, chances: list[Any]) -> dict[tuple[Any, Any], Any]:
         corrected = holm(np.concatenate([np.atleast_1d(one) for one in chances]))
         parts = np.split(corrected, np.cumsum([np.size(one) for one in chances])[:-1])
@@ -117,7 +128,9 @@ class Contrasts(Mapping[tuple[Any, Any], Contrast]):
             columns["p-value"] = shown_chances(self.adjusted_p_values[pair])
             if not one.same_people:
                 adjusted = self.adjusted_population_p_values[pair]
-                columns["populations: p-value"] = shown_chances(adjusted)
+                columns["populations: p-value"] = shown_chances(
+                    adjusted, self.adjusted_population_p_values_are_bounds[pair]
+                )
             tables.append(columns)
         notes = dict.fromkeys(note for one in self.values() for note in one.notes)
         many = sum(len(one.labels) for one in self.values())
@@ -144,6 +157,8 @@ class Contrasts(Mapping[tuple[Any, Any], Contrast]):
         if not self[pair].same_people:
             adjusted = self.adjusted_population_p_values[pair]
             document["populations"]["adjusted_p_value"] = np.asarray(adjusted).tolist()
+            bounds = self.adjusted_population_p_values_are_bounds[pair]
+            document["populations"]["adjusted_p_value_is_upper_bound"] = np.asarray(bounds).tolist()
         return document
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from headcount.core.cached import cached_property
 from headcount.core.contrasts.crowds import TwoErrors, margin, ratios, square_and_add
-from headcount.core.contrasts.populations import equal_shares
+from headcount.core.contrasts.populations import equal_shares, is_bound
 from headcount.core.contrasts.side import Ends, Side
 
 Kind: TypeAlias = Literal["difference", "ratio"]
@@ -93,6 +93,10 @@ class Pairs:
             return self._inverted(sampling=True)
         samples = zip(self.first.samples, self.second.samples, strict=True)
         return [equal_shares(one, other) for one, other in samples]
+
+    def only_bounds(self, chances: Sequence[float]) -> list[bool]:
+        """Whether each p-value of populations is only an upper bound on a p-value."""
+        return [self._sampled and is_bound(one) for one in chances]
 
     @property
     def _sampled(self) -> bool:

@@ -11,7 +11,8 @@ Equality    The statistic is T = |π̂_A − π̂_B|/√V(m). Here m is the esti
             together, clamped to [0, 1], and V(m) is the variance of the difference if both shares
             are m. t is the observed T. The p-value is γ + max P_π(T ≥ t) over all π in an interval
             that covers the common share with probability 1 − γ (Berger, Boos 1994). The p-value is
-            valid for all π. P_π includes random responses.
+            valid for all π. P_π includes random responses. It is never below γ. So at 2γ or less,
+            it is mostly γ, and only says that a p-value is at most this large.
 """
 
 import math
@@ -93,6 +94,11 @@ def equal_shares(first: Sample, second: Sample) -> float:
         one, two = left + (right - left) / 3, right - (right - left) / 3
         left, right = (left, two) if chance(one) >= chance(two) else (one, right)
     return min(1.0, GAMMA + max(chance(share) for share in (left, right, shares[best])))
+
+
+def is_bound(chance: float) -> bool:
+    """Whether a p-value of `equal_shares` is mostly γ, so that it is only an upper bound."""
+    return chance <= 2 * GAMMA
 
 
 def _common_share(first: Sample, second: Sample) -> tuple[float, float]:
