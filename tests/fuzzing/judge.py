@@ -30,7 +30,9 @@ _TRACES = (
 )  # fmt: skip
 _WARNING = re.compile(r"\b[A-Z]\w*Warning\b")
 _LOGGED = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ headcount[\w.]* (INFO|WARNING): ")
-_CAUTION = re.compile(r"headcount: ([δε] = \S+ is large: |shuffling gains nothing )")
+_CAUTION = re.compile(
+    r"headcount: ([δε] = \S+ is large: |shuffling gains nothing |DuckDB guesses the types )"
+)
 _NOISE = re.compile(r"<class |<function |Errno|0x[0-9a-fA-F]{6,}| object at ")
 _CHATTER = "chatter"  # what an audited function prints
 

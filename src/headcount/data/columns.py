@@ -1,5 +1,6 @@
 """Converts Arrow columns to the layouts that NumPy and the lookup of labels need."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _WORDS = 8  # how many 8-byte words of a name decide which part `spread` gives it
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # multiplying by this number spreads numbers evenly
 
-
+_PLAIN_TIME = r"^[12]\d{3}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$"
 BETWEEN_LABELS = ";"  # separates the labels of one person in a text
 
 
@@ -145,8 +146,9 @@ def moments(array: "pyarrow.Array", date_format: str | None = None) -> NDArray[A
     """The dates or times of a column as a NumPy array. The column may hold them as text. A
     timestamp with a time zone becomes the local time in that zone.
 
-    Texts are read in the given format. Without a format, all texts are returned unchanged if Arrow
-    cannot read one of them as a date or as a time without a zone.
+    Texts are read in the given format. Without a format, all texts are returned unchanged if one of
+    them is not a date or time in the usual form. Arrow reads this form as Python does, so one text
+    does not change how the others are read.
     """
     import pyarrow
     from pyarrow import compute, types
@@ -154,17 +156,15 @@ def moments(array: "pyarrow.Array", date_format: str | None = None) -> NDArray[A
     if is_text(array.type):
         if date_format is not None:
             encoded = array.dictionary_encode()
-            found = moments_in(encoded.dictionary.to_pylist(), date_format)
-            return found.take(as_numpy(encoded.indices))
-        try:
-            array = array.cast(pyarrow.timestamp("us"))
-        except pyarrow.ArrowInvalid:
-            texts: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-            return texts
+            read = moments_in(encoded.dictionary.to_pylist(), date_format)
+            return read.take(as_numpy(encoded.indices))
+        if compute.all(compute.match_substring_regex(array, _PLAIN_TIME)).as_py():
+            with suppress(pyarrow.ArrowInvalid):  # it refuses days such as 2024-02-30
+                array = array.cast(pyarrow.timestamp("us"))
     elif types.is_timestamp(array.type) and array.type.tz is not None:
         array = compute.local_timestamp(array)
-    times: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return times
+    found: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return found
 
 
 def numbers(array: "pyarrow.Array") -> NDArray[Any]:

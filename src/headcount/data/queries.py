@@ -39,7 +39,7 @@ def query_rows(query: str) -> Rows:
     except duckdb.Error as error:
         raise unreadable("the query", error) from None
     if "READ_CSV" in plan and not _TYPED.search(query):
-        _log.warning(_GUESSED)
+        _log.warning("headcount: %s", _GUESSED)
     return relation_rows(relation, "the query")
 
 
