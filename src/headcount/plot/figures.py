@@ -343,7 +343,9 @@ def contrast_figure(contrasts: Contrasts, confidence: float = 0.95) -> Figure:
             for mark in marks
         )
     )
-    row = alt.Y("label", type="nominal", title=None, sort=shown, axis=alt.Axis(grid=False))
+    room = 0.62 * TEXT_SIZE * max(map(len, shown))  # enough in fonts that are wider than ours
+    axis = alt.Axis(grid=False, minExtent=room)
+    row = alt.Y("label", type="nominal", title=None, sort=shown, axis=axis)
     kinds = list(dict.fromkeys(mark["of"] for mark in marks))
     trust = first.guarantee.trust
     told = [

@@ -15,7 +15,7 @@ STYLE = f"""
 }}
 * {{ box-sizing: border-box; }}
 body {{ font-family: 'Liberation Sans', Arial, Helvetica, sans-serif; color: var(--ink);
-  background: var(--page); max-width: 60em; margin: 2em auto; padding: 0 1em;
+  background: var(--page); max-width: 66em; margin: 2em auto; padding: 0 1em;
   line-height: 1.5; overflow-wrap: break-word; }}
 h1 {{ font-size: 1.7em; line-height: 1.2; margin-bottom: 0.3em; }}
 h2 {{ font-size: 1.2em; margin: 2.2em 0 0.5em; }}
