@@ -68,7 +68,7 @@ PAGES = {
     "ledger": (
         "Ledger",
         "Records of the budget that was spent on each dataset, and of the budget that is left.",
-        "Ledger headcount.ledger.spending.Spending",
+        "Ledger headcount.ledger.spending.Spending headcount.ledger.entry.Entry",
     ),
     "theory": (
         "Theory",

@@ -1,11 +1,12 @@
 """Estimates a private answer from a table of any kind."""
 
 import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack, overload
 
 from headcount.core import checks
 from headcount.core.budget import Crowd
@@ -22,11 +23,13 @@ from headcount.data.grouped import GroupedEstimate
 from headcount.data.honesty import Honesty
 from headcount.data.release import SHARE, Release, drawn_at_once, joint, release
 from headcount.data.request import Request, Settings
+from headcount.randomness.sources import this_process
 from headcount.road.memory import check_memory
 from headcount.road.people import Group
 from headcount.road.road import Bits, Route, walk
 
 if TYPE_CHECKING:
+    from headcount.ledger.entry import Entry
     from headcount.ledger.ledger import Ledger
 
 _log = logging.getLogger(__name__)
@@ -156,13 +159,18 @@ class Prepared:
     """An estimate before its release.
 
     `release` describes what will be spent: the protocols, their guarantee and their privacy curve.
+
+    One charge pays for one answer. So a prepared estimate can be neither copied nor pickled, and
+    only the process that prepared it can charge it and answer it.
     """
 
     def __init__(
         self, request: Request, people: Crowds, plans: dict[Group, tuple[Route, Release]]
     ) -> None:
         self._request, self._people, self._plans = request, people, plans
-        self._answered = False
+        self._process, self._lock = this_process(), threading.Lock()
+        self._charging = self._answered = False
+        self._entry: Entry | None = None
         protocols = {group: route.protocol for group, (route, _) in plans.items()}
         check_memory(protocols, people.users)
         if not request.place.remote:
@@ -174,40 +182,80 @@ class Prepared:
         self.release = joint(releases, people, request.question)
         _log.info("ready: %s, which will spend %s", self.release.name, self.release.guarantee)
 
+    def __reduce__(self) -> NoReturn:
+        raise InvalidParameter(
+            "a prepared estimate must not be copied or pickled, since it gives only one answer",
+            hint="prepare the estimate in the process that answers",
+        )
+
     @property
     def groups(self) -> list[Group]:
         """The names of the groups. Without groups, the list is [None]."""
         return [*self._plans]
 
-    def charge(self, ledger: "Ledger", dataset: str | None = None) -> None:
-        """Charge the release to a ledger. `BudgetExhausted` is raised if the limit forbids it."""
+    def charge(self, ledger: "Ledger", dataset: str | None = None) -> "Entry":
+        """Charge the release to a ledger, and return the ledger's entry. `BudgetExhausted` is
+        raised if the limit forbids the charge.
+
+        This works only once, since one charge pays for the answer. If a call fails, `charge` can be
+        called again.
+        """
+        self._check_process("charged")
         check_secure(self._request.source)
         question, spent = self._request.question, self.release
-        ledger.charge(
-            dataset, spent.guarantee, spent.curve,
-            {"column": question.cleaning.column, "protected": spent.guarantee.neighbors},
-            protocol=spent.name, task=spent.task.name, users=sum(self._people.users.values()),
-        )  # fmt: skip
+        with self._lock:
+            if self._charging:
+                done = "another call is charging it" if self._entry is None else self._entry.place
+                raise InvalidParameter(
+                    f"an estimate must be charged only once, got a second call to `charge`: {done}",
+                    hint="prepare another estimate for another answer",
+                )
+            self._charging = True
+        try:
+            self._entry = ledger.charge(
+                dataset, spent.guarantee, spent.curve,
+                {"column": question.cleaning.column, "protected": spent.guarantee.neighbors},
+                protocol=spent.name, task=spent.task.name, users=sum(self._people.users.values()),
+            )  # fmt: skip
+        except BaseException:
+            self._charging = False
+            raise
+        return self._entry
 
     def answer(self) -> Estimate | GroupedEstimate:
         """Make the release. This works only once, since a second answer would be a second release.
 
         If a call fails, nothing is released. Then `answer` can be called again, so the budget that
-        was charged is not lost.
+        was charged is not lost. A note of the error names the ledger's entry.
         """
-        if self._answered:
-            raise InvalidParameter(
-                "an answer must be drawn only once, got a second call to `answer`",
-                hint="prepare another estimate, and charge it to the ledger",
-            )
-        self._answered = True
+        self._check_process("answered")
+        with self._lock:
+            if self._answered:
+                raise InvalidParameter(
+                    "an answer must be drawn only once, got a second call to `answer`",
+                    hint="prepare another estimate, and charge it to the ledger",
+                )
+            self._answered = True
         try:
             found = self._drawn()
             _log.info("answered: %s", self.release.name)
             return found
-        except BaseException:
+        except BaseException as error:
             self._answered = False
+            if self._entry is not None:
+                error.add_note(
+                    f"Nothing was released, but the ledger was charged: {self._entry.place}. "
+                    "After `hc.prepare`, `answer` can be called again without another charge."
+                )
             raise
+
+    def _check_process(self, done: str) -> None:
+        """Refuse a forked child, since each child could give an answer of its own."""
+        if self._process != this_process():
+            raise InvalidParameter(
+                f"an estimate must be {done} by the process that prepared it, got a forked process",
+                hint="prepare it in the process that answers",
+            )
 
     def _drawn(self) -> Estimate | GroupedEstimate:
         question = self._request.question

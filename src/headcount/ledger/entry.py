@@ -40,7 +40,13 @@ class Entry:
     curve: str | None
     note: Mapping[str, Any]
 
+    @property
+    def place(self) -> str:
+        """Where the entry is in its ledger, with its id."""
+        return f"entry {self.number} of dataset {self.dataset!r}, with the id {self.id}"
+
     def to_dict(self) -> dict[str, Any]:
+        """The entry as a dictionary for JSON."""
         return {**asdict(self), "trust": str(self.trust), "note": dict(self.note)}
 
     def to_row(self) -> tuple[object, ...]:

@@ -182,7 +182,7 @@ class Ledger:
                     raise _half_charged(entry, error) from None
                 raise
             if entry is not None:
-                _log.info("charged %s to %r in %s", guarantee, name, self.store.shown)
+                _log.info("charged %s in %s: %s", guarantee, self.store.shown, entry.place)
                 return entry
             if after.is_ready:
                 raise _exhausted(name, account, asked)
