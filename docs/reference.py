@@ -79,7 +79,8 @@ PAGES = {
         "Errors",
         "Every refusal is a `HeadcountError`.",
         "HeadcountError InvalidParameter InvalidValue Infeasible CrowdMismatch BudgetExhausted "
-        "UnknownName UnreadableData MissingPackage",
+        "AlreadyCharged UnknownName UnreadableData DiskFull LedgerLocked UnconfirmedCharge "
+        "MissingPackage",
     ),
 }
 

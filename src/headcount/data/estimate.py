@@ -47,6 +47,7 @@ def estimate(
     group: None = None,
     ledger: "Ledger | str | PathLike[str] | None" = None,
     dataset: str | None = None,
+    once: str | None = None,
     **settings: Unpack[Settings],
 ) -> Estimate: ...
 @overload
@@ -57,6 +58,7 @@ def estimate(
     group: str | Sequence[str],
     ledger: "Ledger | str | PathLike[str] | None" = None,
     dataset: str | None = None,
+    once: str | None = None,
     **settings: Unpack[Settings],
 ) -> GroupedEstimate: ...
 def estimate(
@@ -66,6 +68,7 @@ def estimate(
     group: str | Sequence[str] | None = None,
     ledger: "Ledger | str | PathLike[str] | None" = None,
     dataset: str | None = None,
+    once: str | None = None,
     **settings: Unpack[Settings],
 ) -> Estimate | GroupedEstimate:
     """A private answer about a column of a table.
@@ -81,6 +84,8 @@ def estimate(
               buckets for numbers.
     ledger    a ledger, or the path or URL of one. The release is charged to `dataset` in this
               ledger before it is made. A release that would exceed the dataset's limit is refused.
+    once      a name of the release, under which the dataset is charged at most once. If the name
+              was charged before, `AlreadyCharged` is raised, and nothing is charged or released.
 
     All settings are keyword arguments:
 
@@ -122,11 +127,12 @@ def estimate(
     book = None if ledger is None else _opened(ledger)
     if book is not None:
         check_secure(settings.get("source"))
-    elif dataset is not None:
-        raise InvalidParameter(f"`dataset` must come with a ledger, got {dataset!r} alone")
+    for name, given in (("dataset", dataset), ("once", once)):
+        if book is None and given is not None:
+            raise InvalidParameter(f"`{name}` must come with a ledger, got {given!r} alone")
     prepared = prepare(data, task, group=group, **settings)
     if book is not None:
-        prepared.charge(book, dataset)
+        prepared.charge(book, dataset, once=once)
     return prepared.answer()
 
 
@@ -139,7 +145,7 @@ def prepare(
 ) -> "Prepared":
     """Prepare an estimate: read the rows and calibrate the protocols, but release nothing.
 
-    The parameters are those of `estimate`, without `ledger` and `dataset`.
+    The parameters are those of `estimate`, without `ledger`, `dataset` and `once`.
 
         ready = prepare(frame, Count(), column="smoker", budget=Budget(1))
         ready.release.guarantee  # what will be spent
@@ -193,16 +199,25 @@ class Prepared:
         """The names of the groups. Without groups, the list is [None]."""
         return [*self._plans]
 
-    def charge(self, ledger: "Ledger", dataset: str | None = None) -> "Entry":
+    def charge(
+        self, ledger: "Ledger", dataset: str | None = None, *, once: str | None = None
+    ) -> "Entry":
         """Charge the release to a ledger, and return the ledger's entry. `BudgetExhausted` is
         raised if the limit forbids the charge.
 
-        This works only once, since one charge pays for the answer. If a call fails, `charge` can be
+        This works only once, since one charge pays for one answer. If a call fails, `charge` can be
         called again.
+
+        `once` is an optional name of the release. The dataset is charged at most once under each
+        name: if it was charged before, even by another program, `AlreadyCharged` is raised. The
+        earlier charge paid for another answer with other noise, so it cannot pay for this one.
         """
         self._check_process("charged")
         check_secure(self._request.source)
         question, spent = self._request.question, self.release
+        note = {"column": question.cleaning.column, "protected": spent.guarantee.neighbors}
+        if once is not None:
+            note["once"] = _key(once)
         with self._lock:
             if self._charging:
                 done = "another call is charging it" if self._entry is None else self._entry.place
@@ -213,9 +228,9 @@ class Prepared:
             self._charging = True
         try:
             self._entry = ledger.charge(
-                dataset, spent.guarantee, spent.curve,
-                {"column": question.cleaning.column, "protected": spent.guarantee.neighbors},
+                dataset, spent.guarantee, spent.curve, note,
                 protocol=spent.name, task=spent.task.name, users=sum(self._people.users.values()),
+                once="" if once is None else f"estimate {once}", again=False,
             )  # fmt: skip
         except BaseException:
             self._charging = False
@@ -285,6 +300,12 @@ def _opened(ledger: "Ledger | str | PathLike[str]") -> "Ledger":
     book = Ledger.open(ledger) if isinstance(ledger, str | PathLike) else ledger
     checks.instance("ledger", book, Ledger)
     return book
+
+
+def _key(once: str) -> str:
+    from headcount.ledger.entry import words
+
+    return words("once", once, least=1)
 
 
 def _groups(people: Crowds) -> str:

@@ -1,6 +1,7 @@
 """Saves an answer as JSON, as a CSV or Parquet table, as an HTML page, or as a figure."""
 
 import csv
+from collections.abc import Mapping
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -44,9 +45,11 @@ def save(
     simultaneous: bool = False,
     contrasts: Contrasts | None = None,
     shares: ShareTable | None = None,
+    charge: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a result to a file. The file extension determines the format. JSON, Parquet and HTML
-    files also have `contrasts` and `shares`, if they are given.
+    files also have `contrasts` and `shares`, if they are given. JSON and Parquet files also have
+    `charge`, which identifies the ledger's entry.
     """
     check_path(path)
     kind = {"sampling": sampling, "simultaneous": simultaneous}
@@ -56,6 +59,7 @@ def save(
         return
     more = {} if contrasts is None else contrasts.to_dict(confidence)
     more |= {} if shares is None else shares.to_dict()
+    more |= {} if charge is None else {"charge": charge}
     if ending == ".json":
         write_file(path, json_text({**result.to_dict(confidence, **kind), **more}) + "\n")
     elif ending == ".html":
