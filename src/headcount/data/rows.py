@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from headcount.core.errors import HeadcountError, MissingPackage, UnreadableData
+from headcount.data.lists import same_lists
 from headcount.data.reading import hint_for
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Rows(ABC):
             names = self.columns
             for column in columns:
                 check_column(column, names, self.holder)
-            yield from _merged(self._batches(columns, kinds))
+            for batch, share in _merged(self._batches(columns, kinds)):
+                yield same_lists(batch), share
 
     def only_column(self) -> str:
         """The name of the only column. An error is raised if there are several columns."""
