@@ -22,13 +22,19 @@ from headcount.data.group_privacy import row_budget
 from headcount.data.grouped import GroupedEstimate
 from headcount.data.honesty import Honesty
 from headcount.data.release import SHARE, Release, drawn_at_once, joint, release
-from headcount.data.request import Request, Settings
+from headcount.data.request import ChargedSettings, Request, Settings
 from headcount.randomness.sources import this_process
 from headcount.road.memory import check_memory
 from headcount.road.people import Group
 from headcount.road.road import Bits, Route, walk
 
 if TYPE_CHECKING:
+    from headcount.core.distribution import DistributionEstimate
+    from headcount.core.quantiles import QuantilesEstimate
+    from headcount.core.tasks.distribution import Distribution
+    from headcount.core.tasks.quantiles import Quantiles
+    from headcount.core.tasks.table import Table
+    from headcount.core.two_way import TableEstimate
     from headcount.ledger.entry import Entry
     from headcount.ledger.ledger import Ledger
 
@@ -41,14 +47,35 @@ _CHOICE, _PROTOCOL = 0, 1
 
 @overload
 def estimate(
+    data: Any,
+    task: "Table",
+    *,
+    group: None = None,
+    **settings: Unpack[ChargedSettings],
+) -> "TableEstimate": ...
+@overload
+def estimate(
+    data: Any,
+    task: "Quantiles",
+    *,
+    group: None = None,
+    **settings: Unpack[ChargedSettings],
+) -> "QuantilesEstimate": ...
+@overload
+def estimate(
+    data: Any,
+    task: "Distribution",
+    *,
+    group: None = None,
+    **settings: Unpack[ChargedSettings],
+) -> "DistributionEstimate": ...
+@overload
+def estimate(
     data: Any = None,
     task: Task | None = None,
     *,
     group: None = None,
-    ledger: "Ledger | str | PathLike[str] | None" = None,
-    dataset: str | None = None,
-    once: str | None = None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[ChargedSettings],
 ) -> Estimate: ...
 @overload
 def estimate(
@@ -56,10 +83,7 @@ def estimate(
     task: Task | None = None,
     *,
     group: str | Sequence[str],
-    ledger: "Ledger | str | PathLike[str] | None" = None,
-    dataset: str | None = None,
-    once: str | None = None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[ChargedSettings],
 ) -> GroupedEstimate: ...
 def estimate(
     data: Any = None,

@@ -21,6 +21,17 @@ Kinds: TypeAlias = Mapping[str, Kind]
 # A batch, and the share of all rows that has been read so far. The share may be a guess.
 Batch: TypeAlias = "tuple[pyarrow.RecordBatch, float]"
 _OLD_TEXT = "encoding='latin-1' (--encoding latin-1) reads many older files"
+# Messages of Arrow about data in memory: what must hold and what was got, and a hint.
+_KNOWN = {
+    "Byte-swapped arrays not supported": (
+        "have numbers in the byte order of this machine, got the other byte order",
+        "`array.astype(array.dtype.newbyteorder('='))` changes it",
+    ),
+    "Expected integer, got bool": (
+        "have values of one kind in a column, got whole numbers and true/false",
+        "use 0 and 1, or only true and false",
+    ),
+}
 _SMALL = 2**14  # batches are joined until they have at least this many rows
 _LISTED = 12  # the largest number of column names that a message lists
 
@@ -154,6 +165,9 @@ def unreadable(name: str, error: Exception, wanted: str = "readable") -> Unreada
         return UnreadableData(
             f"{name} must be {wanted}, got text that is not UTF-8", hint=_OLD_TEXT
         )
+    for arrows, (must, hint) in _KNOWN.items():
+        if arrows in reason:
+            return UnreadableData(f"{name} must {must}", hint=hint)
     return UnreadableData(f"{name} must be {wanted}, got: {reason}", hint=_hint(reason))
 
 
