@@ -68,7 +68,7 @@ PAGES = {
     "ledger": (
         "Ledger",
         "Records of the budget that was spent on each dataset, and of the budget that is left.",
-        "Ledger headcount.ledger.spending.Spending",
+        "Ledger headcount.ledger.spending.Spending headcount.ledger.entry.Entry",
     ),
     "theory": (
         "Theory",
@@ -79,7 +79,8 @@ PAGES = {
         "Errors",
         "Every refusal is a `HeadcountError`.",
         "HeadcountError InvalidParameter InvalidValue Infeasible CrowdMismatch BudgetExhausted "
-        "UnknownName UnreadableData MissingPackage",
+        "AlreadyCharged UnknownName UnreadableData DiskFull LedgerLocked UnconfirmedCharge "
+        "MissingPackage",
     ),
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars
 import pyarrow
 import pytest
 
@@ -396,6 +397,45 @@ def test_ticks_come_from_several_columns_or_from_labels(at_most: int) -> None:
         assert drinks_of(data, column, at_most) == expected
     # The order of the columns is that of the boxes.
     assert drinks_of(pyarrow.table(columns), DRINKS[::-1], at_most) == expected[::-1]
+
+
+TEXTS = [
+    pyarrow.string(),
+    pyarrow.large_string(),
+    pyarrow.string_view(),
+    pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
+    pyarrow.dictionary(pyarrow.uint8(), pyarrow.large_string()),
+]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=str)
+@pytest.mark.parametrize(
+    "lists",
+    [pyarrow.list_, pyarrow.large_list, pyarrow.list_view, pyarrow.large_list_view],
+    ids=lambda kind: kind.__name__,
+)
+def test_ticks_come_from_lists_of_any_kind(lists: Any, text: Any) -> None:
+    ticked = [["tea"], ["coffee", "milk"], [], ["tea", "milk"]]
+    column = pyarrow.array(ticked, lists(text))
+    assert drinks_of(pyarrow.table({"all": column[1:]}), "all") == [1.0, 1.0, 2.0]
+    assert drinks_of(pyarrow.table({"all": column}).slice(0, 3), "all") == [1.0, 1.0, 1.0]
+    with pytest.raises(hc.InvalidValue, match="got none for person 2"):
+        drinks_of(pyarrow.table({"all": pyarrow.array([["tea"], None], lists(text))}), "all")
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=str)
+def test_ticks_come_from_lists_of_a_fixed_size(text: Any) -> None:
+    pairs = [["tea", "coffee"], ["tea", "milk"], ["milk", "coffee"], None]
+    column = pyarrow.array(pairs, pyarrow.list_(text, 2))
+    assert drinks_of(pyarrow.table({"all": column[1:3]}), "all") == [1.0, 1.0, 2.0]
+    assert drinks_of(pyarrow.table({"all": column}), "all", missing="drop") == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("kind", [polars.String, polars.Categorical, polars.Enum([*DRINKS])])
+def test_ticks_come_from_lists_of_polars(kind: Any) -> None:
+    ticked = polars.Series("all", [["tea"], ["coffee", "milk"], []], dtype=polars.List(kind))
+    for frame in (polars.DataFrame(ticked), polars.LazyFrame(ticked)):
+        assert drinks_of(frame, "all") == [1.0, 1.0, 1.0]
 
 
 def test_ticks_that_are_missing_or_do_not_fit() -> None:

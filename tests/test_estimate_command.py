@@ -328,7 +328,7 @@ def test_trusts_groups_and_people_are_recorded_together(headcount: Headcount) ->
     ):
         done = headcount(*asked, *more)
         assert (done.status, done.err) == (0, ""), more
-        assert json.loads(done.out)["recorded_in"] == "spent.db"
+        assert json.loads(done.out)["charge"]["ledger"] == "spent.db"
     shown = json.loads(headcount("ledger", "show", "spent.db", "--json").out)
     entries = shown["datasets"][0]["entries"]
     assert [entry["trust"] for entry in entries] == ["local", "shuffle", "central", "central"]

@@ -144,11 +144,13 @@ def test_what_cannot_be_saved_is_printed(
     assert shown.status == 2
     assert "central.geometric, 2,000 people" in shown.out
     assert "saved" not in shown.out
-    assert shown.err.startswith("headcount: unreadable-data: 'r.json' must be a place to write to")
+    said = "headcount: unsaved-answer: the answer could not be saved: 'r.json' must be a place"
+    assert shown.err.startswith(said)
     assert shown.err.count("\n") == 1
     document = json.loads(headcount(*PAID, "--out", "r.json", "--json").out)
     assert document["value"] > 0
-    assert document["error"]["code"] == "unreadable-data"
+    assert document["error"]["code"] == "unsaved-answer"
+    assert document["error"]["charged"] is True
     assert (tmp_path / "r.json").read_text() == "before"
     assert temporary_files(tmp_path) == []
 

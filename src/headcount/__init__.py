@@ -21,13 +21,17 @@ if TYPE_CHECKING:
     from headcount.core.contrasts.many import Contrasts, contrasts
     from headcount.core.contrasts.side import population_share
     from headcount.core.errors import (
+        AlreadyCharged,
         BudgetExhausted,
         CrowdMismatch,
+        DiskFull,
         HeadcountError,
         Infeasible,
         InvalidParameter,
         InvalidValue,
+        LedgerLocked,
         MissingPackage,
+        UnconfirmedCharge,
         UnknownName,
         UnreadableData,
     )
@@ -81,6 +85,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Alphabet",
+    "AlreadyCharged",
     "Audit",
     "Batch",
     "Bound",
@@ -96,6 +101,7 @@ __all__ = [
     "Crowd",
     "CrowdMismatch",
     "Density",
+    "DiskFull",
     "Distribution",
     "Document",
     "Estimate",
@@ -111,6 +117,7 @@ __all__ = [
     "InvalidValue",
     "KeptAnswers",
     "Ledger",
+    "LedgerLocked",
     "Margin",
     "Margins",
     "MatrixProtocol",
@@ -143,6 +150,7 @@ __all__ = [
     "Task",
     "Thresholds",
     "Trust",
+    "UnconfirmedCharge",
     "UnknownName",
     "UnreadableData",
     "YesNo",
@@ -178,6 +186,7 @@ __all__ = [
 # here, since they have their own registry.
 _MODULES = {
     "Alphabet": "headcount.core.messages",
+    "AlreadyCharged": "headcount.core.errors",
     "Audit": "headcount.auditor.audit",
     "Batch": "headcount.core.messages",
     "Bound": "headcount.theory",
@@ -190,6 +199,7 @@ _MODULES = {
     "Contrasts": "headcount.core.contrasts.many",
     "Crowd": "headcount.core.budget",
     "CrowdMismatch": "headcount.core.errors",
+    "DiskFull": "headcount.core.errors",
     "Document": "headcount.collect.document",
     "Estimate": "headcount.core.estimate",
     "ExactAudit": "headcount.auditor.exact",
@@ -203,6 +213,7 @@ _MODULES = {
     "InvalidValue": "headcount.core.errors",
     "KeptAnswers": "headcount.survey.kept",
     "Ledger": "headcount.ledger.ledger",
+    "LedgerLocked": "headcount.core.errors",
     "Margin": "headcount.planner.margin",
     "MatrixProtocol": "headcount.protocols.matrix",
     "Messages": "headcount.core.messages",
@@ -229,6 +240,7 @@ _MODULES = {
     "Task": "headcount.core.task",
     "Thresholds": "headcount.auditor.report",
     "Trust": "headcount.core.budget",
+    "UnconfirmedCharge": "headcount.core.errors",
     "UnknownName": "headcount.core.errors",
     "UnreadableData": "headcount.core.errors",
     "YesNo": "headcount.survey.questions",

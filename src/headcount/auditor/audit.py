@@ -158,7 +158,7 @@ def audit(
     return `count` outputs. With `view="shuffle"`, `target` is called for every value of a dataset,
     and the audit sees all messages together, without their order. The first round tries all pairs.
     The other rounds use the pair that showed the largest difference. `parallel=True` runs each side
-    in its own process.
+    in its own process, provided that this process can fork.
 
     If `target` is a protocol, `claim`, `view` and `datasets` have defaults. The default view is
     that of the protocol's trust model. The protocol draws random bits from `source`. The default

@@ -7,7 +7,10 @@ the runs of one side must be independent. So all runs of a side are made in the 
 """
 
 import multiprocessing
+import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -21,14 +24,15 @@ Mechanism: TypeAlias = Callable[[Any, int], Outputs]
 # A function of two datasets and a number n. It returns the outputs of n runs on each dataset.
 Sampler: TypeAlias = Callable[[Any, Any, int], tuple[Outputs, Outputs]]
 _CAN_FORK = "fork" in multiprocessing.get_all_start_methods()
+_LOOK = 0.5  # seconds between two looks at the process that sends requests
 
 
 @contextmanager
 def sampler(mechanism: Mechanism, *, parallel: bool) -> Iterator[Sampler]:
     """A function that runs a mechanism on both datasets of a pair. If `parallel`, each side runs in
-    its own process, provided that processes can be forked.
+    its own process, provided that this process can fork.
     """
-    if not parallel or not _CAN_FORK:
+    if not parallel or not _can_fork():
         yield lambda one, other, count: (_run(mechanism, one, count), _run(mechanism, other, count))
         return
     with _Apart(mechanism) as first, _Apart(mechanism) as second:
@@ -43,13 +47,18 @@ def sampler(mechanism: Mechanism, *, parallel: bool) -> Iterator[Sampler]:
 
 def apart(work: Callable[[], Any]) -> Any:
     """The result of calling `work`, which may stop its process. So `work` runs in a process of its
-    own, provided that processes can be forked.
+    own, provided that this process can fork.
     """
-    if not _CAN_FORK:
+    if not _can_fork():
         return work()
     with _Apart(work) as process:
         process.ask()
         return process.answer()
+
+
+def _can_fork() -> bool:
+    """Whether this process may fork. A daemonic process, such as one of a pool, may not."""
+    return _CAN_FORK and not multiprocessing.current_process().daemon
 
 
 class _Apart:
@@ -59,7 +68,7 @@ class _Apart:
         context = multiprocessing.get_context("fork")
         self._end, theirs = context.Pipe()
         self._process = context.Process(
-            target=_serve, args=(function, theirs, self._end), daemon=True
+            target=_serve, args=(function, theirs, self._end, os.getpid()), daemon=True
         )
         self._process.start()
         theirs.close()  # otherwise this process would not notice that the other process has ended
@@ -109,8 +118,16 @@ def _run(mechanism: Mechanism, dataset: Any, count: int) -> Outputs:
         ) from error
 
 
-def _serve(function: Callable[..., Any], end: Connection, asking: Connection) -> None:
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent has ended, even if the function still runs."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK)
+    os._exit(1)
+
+
+def _serve(function: Callable[..., Any], end: Connection, asking: Connection, parent: int) -> None:
     """Call the function for every request, until the process that sends the requests has ended."""
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     asking.close()  # a forked process has both ends of the pipe, and would wait for itself
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the requesting process handles Ctrl-C
     while True:

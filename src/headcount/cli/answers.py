@@ -142,7 +142,7 @@ class AnswerOptions:
 
 @dataclass(frozen=True)
 class Answer:
-    """An estimate that was released, with remarks about its plan and ledger."""
+    """An estimate that was released, with a remark about its plan, and the ledger's entry."""
 
     found: Estimate | GroupedEstimate
     release: Release
@@ -151,6 +151,7 @@ class Answer:
     remarks: dict[str, str]
     data: str  # the name of the file, or the query
     compared: "Contrasts | None" = None
+    charge: dict[str, Any] | None = None
 
     @property
     def _interval(self) -> dict[str, Any]:
@@ -184,6 +185,7 @@ class Answer:
         results.save(
             self.found, place, **self._interval, contrasts=self.compared, shares=self._shares,
             asked=f"Question: {self.release.task}, from the data in {self.data}.",
+            charge=self.charge,
         )  # fmt: skip
 
     def _document(self) -> dict[str, Any]:
@@ -195,6 +197,7 @@ class Answer:
             **(facts(self.release.protocols[0]) if isinstance(self.found, Estimate) else {}),
             **({} if promise.secure else {"not_private": promise.warning}),
             **self.remarks,
+            **({} if self.charge is None else {"charge": self.charge}),
         }
 
     def _show(self, saved: Path | None) -> None:
@@ -249,5 +252,9 @@ class Answer:
     def _remarks(self, saved: Path | None) -> Iterator[str]:
         for name, remark in self.remarks.items():
             yield f"{name.replace('_', ' ')}: {remark}"
+        if self.charge is not None:
+            yield "recorded in: {ledger}, entry {entry} of dataset {dataset!r}".format(
+                **self.charge
+            )
         if saved is not None:
             yield f"{'figure' if self.options.drawn else 'saved'}: {saved}"

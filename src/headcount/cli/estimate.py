@@ -13,6 +13,7 @@ from headcount.cli.interrupts import unbroken
 from headcount.cli.output import messages, progress
 from headcount.cli.protocol_options import ProtocolOptions, complete_protocol
 from headcount.cli.reading_options import ReadingOptions
+from headcount.cli.refusals import ledger_use
 from headcount.cli.share_options import ShareOptions
 from headcount.cli.task_options import Clamp, TaskOptions, complete_task, only_task, takes
 from headcount.cli.usage import given_options
@@ -70,6 +71,13 @@ def estimate(
         str | None,
         typer.Option(help="Dataset of the ledger to charge. [default: the only dataset]"),
     ] = None,
+    once: Annotated[
+        str | None,
+        typer.Option(
+            help="Charge at most once under this name. If an earlier run charged the dataset under "
+            "this name, nothing is charged or released, and the exit status is 4."
+        ),
+    ] = None,
     trust: Annotated[
         Trust | None,
         typer.Option(
@@ -110,6 +118,7 @@ def estimate(
     if stated.out is not None:
         data.check_apart(stated.out, plan, ledger)
     source = SecureSource() if seed is None else SeededSource(seed)
+    ledger_use.asked = ledger is not None
     book = None if ledger is None else _opened(ledger)
     checks.confidence(stated.confidence)
     options = calibrated.named()
@@ -137,8 +146,6 @@ def estimate(
         remarks["plan"] = planned.digest
         with messages.status("calibrating"):
             protocol = planned.protocol()
-    if book is not None:
-        remarks["recorded_in"] = book.store.shown
     with unbroken(_PAID) as begin:
         with progress("estimating") as step:
             ready = prepare(
@@ -150,7 +157,8 @@ def estimate(
             pairs = stated.pairs(ready)
             if book is not None:
                 begin()
-                ready.charge(book, dataset)
+                entry = ready.charge(book, dataset, once=once)
+                ledger_use.charge = entry.receipt(book.store.shown)
             found = ready.answer()
         if stated.postprocess is not None:
             found = found.postprocess(stated.postprocess)
@@ -160,7 +168,9 @@ def estimate(
 
             # If a person may have several rows, these rows may be in different groups.
             compared = contrasts(found, pairs, same_people=data.rows_per_person > 1)
-        answer = Answer(found, ready.release, stated, shares, remarks, data.place, compared)
+        answer = Answer(
+            found, ready.release, stated, shares, remarks, data.place, compared, ledger_use.charge
+        )
         answer.deliver(as_json=as_json)
 
 

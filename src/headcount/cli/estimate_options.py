@@ -249,7 +249,7 @@ def check_usage(given: dict[str, Any]) -> None:
             ),
             ("--person" in given, ["--rows-per-person"], "come with --person"),
             ("--group" in given, ["--groups", "--contrast"], "come with --group"),
-            ("--ledger" in given, ["--dataset"], "come with a ledger"),
+            ("--ledger" in given, ["--dataset", "--once"], "come with a ledger"),
             (
                 "--seed" not in given,
                 ["--ledger"],

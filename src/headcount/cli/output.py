@@ -13,7 +13,7 @@ from rich.console import Console
 
 from headcount.cli.interrupts import unbroken
 from headcount.cli.refusals import description_of
-from headcount.core.errors import HeadcountError
+from headcount.core.errors import HeadcountError, UnsavedAnswer
 from headcount.core.estimate import Estimate
 from headcount.core.protocol import Protocol
 from headcount.core.table import Table
@@ -83,7 +83,7 @@ def deliver(
                 save(out)
                 saved = out
             except BaseException as error:  # whatever the error is, the answer is printed first
-                failure = error
+                failure = _unsaved(error) if paid else error
         try:
             sys.stdout.write(_text(document, show, saved, as_json, failure))
             sys.stdout.flush()
@@ -115,6 +115,16 @@ def _text(
     with console.capture() as captured:
         show(saved)
     return captured.get()
+
+
+def _unsaved(error: BaseException) -> BaseException:
+    """The error for an answer that was paid for and cannot be saved."""
+    if not isinstance(error, HeadcountError | OSError):
+        return error
+    return UnsavedAnswer(
+        f"the answer could not be saved: {description_of(error).message}",
+        hint="keep the printed answer, since asking again spends budget again",
+    )
 
 
 def _unprinted(

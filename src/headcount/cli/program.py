@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from headcount.cli.interrupts import INTERRUPTED
-from headcount.cli.refusals import BUG, description_of
+from headcount.cli.refusals import BUG, description_of, ledger_use
 from headcount.core.errors import MissingPackage, UnreadableData
 from headcount.core.writing import json_text
 
@@ -37,6 +37,7 @@ def run(app: Callable[..., Any]) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # old terminals lack a few of the characters
     standard_output.answered = False
+    ledger_use.asked, ledger_use.charge = False, None
     try:
         status = app(standalone_mode=False)
         if status == INTERRUPTED:

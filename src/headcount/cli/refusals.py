@@ -1,13 +1,26 @@
 """Descriptions of errors: a line for people, a document for programs, and an exit status."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headcount.cli.interrupts import INTERRUPTED
-from headcount.core.errors import HeadcountError
+from headcount.core.errors import HeadcountError, UnconfirmedCharge
 
 BUG = 70  # the exit status of a bug in Headcount, as in sysexits.h
 _BAD = HeadcountError.exit_status
+
+
+@dataclass
+class LedgerUse:
+    """Whether the command uses a ledger, and what identifies the entry that it charged. Errors say
+    whether the budget was charged.
+    """
+
+    asked: bool = False
+    charge: dict[str, Any] | None = None
+
+
+ledger_use = LedgerUse()
 
 
 @dataclass(frozen=True)
@@ -26,7 +39,8 @@ class ErrorDescription:
 
     def to_dict(self) -> dict[str, Any]:
         known = {"code": self.code, "message": self.message, **self.more}
-        return {"error": {**known, "exit_status": self.status}}
+        charge = {} if ledger_use.charge is None else {"charge": ledger_use.charge}
+        return {**charge, "error": {**known, "exit_status": self.status}}
 
 
 def _printable(text: str) -> str:
@@ -38,8 +52,16 @@ def description_of(error: BaseException, *, answered: bool = False) -> ErrorDesc
     """The description of an error. `answered` says whether the answer was printed before
     the error.
     """
+    described = _kind_of(error, answered=answered)
+    if not ledger_use.asked:
+        return described
+    charged = error.charged if isinstance(error, UnconfirmedCharge) else bool(ledger_use.charge)
+    return replace(described, more={**described.more, "charged": charged})
+
+
+def _kind_of(error: BaseException, *, answered: bool) -> ErrorDescription:
     if isinstance(error, HeadcountError):
-        named = ("hint", "nearest", "remaining", "limit")
+        named = ("hint", "nearest", "remaining", "limit", "entry")
         more = {name: found for name in named if (found := getattr(error, name, None))}
         return ErrorDescription(error.code, error.message, error.exit_status, more)
     if isinstance(error, KeyboardInterrupt):

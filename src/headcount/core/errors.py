@@ -81,6 +81,37 @@ class UnreadableData(HeadcountError, ValueError):
     code = "unreadable-data"
 
 
+class DiskFull(UnreadableData):
+    """A disk, a quota or a limit on the size of files leaves no room to write."""
+
+    code = "disk-full"
+
+
+class LedgerLocked(UnreadableData):
+    """Other programs kept a ledger locked for too long. Nothing was charged."""
+
+    code = "ledger-locked"
+
+
+class UnconfirmedCharge(UnreadableData):
+    """A ledger could not confirm that it recorded a charge. Nothing was released.
+
+    `charged` is True if the ledger has the charge, and None if the ledger cannot be read now.
+    """
+
+    code = "unconfirmed-charge"
+
+    def __init__(self, message: str, *, hint: str = "", charged: bool | None) -> None:
+        super().__init__(message, hint=hint)
+        self.charged = charged
+
+
+class UnsavedAnswer(UnreadableData):
+    """An answer was made, but it could not be saved."""
+
+    code = "unsaved-answer"
+
+
 class MissingPackage(HeadcountError, ImportError):
     """An optional package that the requested work needs is missing."""
 
@@ -120,3 +151,17 @@ class BudgetExhausted(HeadcountError):
         super().__init__(message)
         self.remaining = dict(remaining)
         self.limit = dict(limit)
+
+
+class AlreadyCharged(HeadcountError):
+    """A release was charged before under the same name. Nothing was charged or released now.
+
+    `entry` describes the recorded entry: its dataset, its number, its id and its time.
+    """
+
+    code = "already-charged"
+    exit_status = 4
+
+    def __init__(self, message: str, *, entry: Mapping[str, Any]) -> None:
+        super().__init__(message, hint="give another release another name")
+        self.entry = dict(entry)

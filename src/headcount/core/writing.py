@@ -15,7 +15,9 @@ from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
-from headcount.core.errors import InvalidParameter, MissingPackage, UnreadableData
+from headcount.core.errors import DiskFull, InvalidParameter, MissingPackage, UnreadableData
+
+_NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG)
 
 
 def json_text(document: Mapping[str, Any]) -> str:
@@ -177,6 +179,7 @@ def _written(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UnreadableData(
+        kind = DiskFull if error.errno in _NO_ROOM else UnreadableData
+        raise kind(
             f"{str(path)!r} must be a place to write to, got: {error.strerror or error}"
         ) from None

@@ -1,11 +1,12 @@
 """Estimates a private answer from a table of any kind."""
 
 import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack, overload
 
 from headcount.core import checks
 from headcount.core.budget import Crowd
@@ -23,12 +24,20 @@ from headcount.data.group_privacy import row_budget
 from headcount.data.grouped import GroupedEstimate
 from headcount.data.honesty import Honesty
 from headcount.data.release import SHARE, Release, drawn_at_once, joint, release
-from headcount.data.request import Request, Settings
+from headcount.data.request import ChargedSettings, Request, Settings
+from headcount.randomness.sources import this_process
 from headcount.road.memory import check_memory
 from headcount.road.people import Group
 from headcount.road.road import Bits, Route, walk
 
 if TYPE_CHECKING:
+    from headcount.core.distribution import DistributionEstimate
+    from headcount.core.quantiles import QuantilesEstimate
+    from headcount.core.tasks.distribution import Distribution
+    from headcount.core.tasks.quantiles import Quantiles
+    from headcount.core.tasks.table import Table
+    from headcount.core.two_way import TableEstimate
+    from headcount.ledger.entry import Entry
     from headcount.ledger.ledger import Ledger
 
 _log = logging.getLogger(__name__)
@@ -40,13 +49,35 @@ _CHOICE, _PROTOCOL = 0, 1
 
 @overload
 def estimate(
+    data: Any,
+    task: "Table",
+    *,
+    group: None = None,
+    **settings: Unpack[ChargedSettings],
+) -> "TableEstimate": ...
+@overload
+def estimate(
+    data: Any,
+    task: "Quantiles",
+    *,
+    group: None = None,
+    **settings: Unpack[ChargedSettings],
+) -> "QuantilesEstimate": ...
+@overload
+def estimate(
+    data: Any,
+    task: "Distribution",
+    *,
+    group: None = None,
+    **settings: Unpack[ChargedSettings],
+) -> "DistributionEstimate": ...
+@overload
+def estimate(
     data: Any = None,
     task: Task | None = None,
     *,
     group: None = None,
-    ledger: "Ledger | str | PathLike[str] | None" = None,
-    dataset: str | None = None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[ChargedSettings],
 ) -> Estimate: ...
 @overload
 def estimate(
@@ -54,9 +85,7 @@ def estimate(
     task: Task | None = None,
     *,
     group: str | Sequence[str],
-    ledger: "Ledger | str | PathLike[str] | None" = None,
-    dataset: str | None = None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[ChargedSettings],
 ) -> GroupedEstimate: ...
 def estimate(
     data: Any = None,
@@ -65,6 +94,7 @@ def estimate(
     group: str | Sequence[str] | None = None,
     ledger: "Ledger | str | PathLike[str] | None" = None,
     dataset: str | None = None,
+    once: str | None = None,
     **settings: Unpack[Settings],
 ) -> Estimate | GroupedEstimate:
     """A private answer about a column of a table.
@@ -80,6 +110,8 @@ def estimate(
               buckets for numbers.
     ledger    a ledger, or the path or URL of one. The release is charged to `dataset` in this
               ledger before it is made. A release that would exceed the dataset's limit is refused.
+    once      a name of the release, under which the dataset is charged at most once. If the name
+              was charged before, `AlreadyCharged` is raised, and nothing is charged or released.
 
     All settings are keyword arguments:
 
@@ -129,11 +161,12 @@ def estimate(
     book = None if ledger is None else _opened(ledger)
     if book is not None:
         check_secure(settings.get("source"))
-    elif dataset is not None:
-        raise InvalidParameter(f"`dataset` must come with a ledger, got {dataset!r} alone")
+    for name, given in (("dataset", dataset), ("once", once)):
+        if book is None and given is not None:
+            raise InvalidParameter(f"`{name}` must come with a ledger, got {given!r} alone")
     prepared = prepare(data, task, group=group, **settings)
     if book is not None:
-        prepared.charge(book, dataset)
+        prepared.charge(book, dataset, once=once)
     return prepared.answer()
 
 
@@ -146,7 +179,7 @@ def prepare(
 ) -> "Prepared":
     """Prepare an estimate: read the rows and calibrate the protocols, but release nothing.
 
-    The parameters are those of `estimate`, without `ledger` and `dataset`.
+    The parameters are those of `estimate`, without `ledger`, `dataset` and `once`.
 
         ready = prepare(frame, Count(), column="smoker", budget=Budget(1))
         ready.release.guarantee  # what will be spent
@@ -172,13 +205,18 @@ class Prepared:
     """An estimate before its release.
 
     `release` describes what will be spent: the protocols, their guarantee and their privacy curve.
+
+    One charge pays for one answer. So a prepared estimate can be neither copied nor pickled, and
+    only the process that prepared it can charge it and answer it.
     """
 
     def __init__(
         self, request: Request, people: Crowds, plans: dict[Group, tuple[Route, Release]]
     ) -> None:
         self._request, self._people, self._plans = request, people, plans
-        self._answered = False
+        self._process, self._lock = this_process(), threading.Lock()
+        self._charging = self._answered = False
+        self._entry: Entry | None = None
         protocols = {group: route.protocol for group, (route, _) in plans.items()}
         check_memory(protocols, people.users)
         if not request.place.remote:
@@ -190,40 +228,89 @@ class Prepared:
         self.release = joint(releases, people, request.question)
         _log.info("ready: %s, which will spend %s", self.release.name, self.release.guarantee)
 
+    def __reduce__(self) -> NoReturn:
+        raise InvalidParameter(
+            "a prepared estimate must not be copied or pickled, since it gives only one answer",
+            hint="prepare the estimate in the process that answers",
+        )
+
     @property
     def groups(self) -> list[Group]:
         """The names of the groups. Without groups, the list is [None]."""
         return [*self._plans]
 
-    def charge(self, ledger: "Ledger", dataset: str | None = None) -> None:
-        """Charge the release to a ledger. `BudgetExhausted` is raised if the limit forbids it."""
+    def charge(
+        self, ledger: "Ledger", dataset: str | None = None, *, once: str | None = None
+    ) -> "Entry":
+        """Charge the release to a ledger, and return the ledger's entry. `BudgetExhausted` is
+        raised if the limit forbids the charge.
+
+        This works only once, since one charge pays for one answer. If a call fails, `charge` can be
+        called again.
+
+        `once` is an optional name of the release. The dataset is charged at most once under each
+        name: if it was charged before, even by another program, `AlreadyCharged` is raised. The
+        earlier charge paid for another answer with other noise, so it cannot pay for this one.
+        """
+        self._check_process("charged")
         check_secure(self._request.source)
         question, spent = self._request.question, self.release
-        ledger.charge(
-            dataset, spent.guarantee, spent.curve,
-            {"column": question.cleaning.column, "protected": spent.guarantee.neighbors},
-            protocol=spent.name, task=spent.task.name, users=sum(self._people.users.values()),
-        )  # fmt: skip
+        note = {"column": question.cleaning.column, "protected": spent.guarantee.neighbors}
+        if once is not None:
+            note["once"] = _key(once)
+        with self._lock:
+            if self._charging:
+                done = "another call is charging it" if self._entry is None else self._entry.place
+                raise InvalidParameter(
+                    f"an estimate must be charged only once, got a second call to `charge`: {done}",
+                    hint="prepare another estimate for another answer",
+                )
+            self._charging = True
+        try:
+            self._entry = ledger.charge(
+                dataset, spent.guarantee, spent.curve, note,
+                protocol=spent.name, task=spent.task.name, users=sum(self._people.users.values()),
+                once="" if once is None else f"estimate {once}", again=False,
+            )  # fmt: skip
+        except BaseException:
+            self._charging = False
+            raise
+        return self._entry
 
     def answer(self) -> Estimate | GroupedEstimate:
         """Make the release. This works only once, since a second answer would be a second release.
 
         If a call fails, nothing is released. Then `answer` can be called again, so the budget that
-        was charged is not lost.
+        was charged is not lost. A note of the error names the ledger's entry.
         """
-        if self._answered:
-            raise InvalidParameter(
-                "an answer must be drawn only once, got a second call to `answer`",
-                hint="prepare another estimate, and charge it to the ledger",
-            )
-        self._answered = True
+        self._check_process("answered")
+        with self._lock:
+            if self._answered:
+                raise InvalidParameter(
+                    "an answer must be drawn only once, got a second call to `answer`",
+                    hint="prepare another estimate, and charge it to the ledger",
+                )
+            self._answered = True
         try:
             found = self._drawn()
             _log.info("answered: %s", self.release.name)
             return found
-        except BaseException:
+        except BaseException as error:
             self._answered = False
+            if self._entry is not None:
+                error.add_note(
+                    f"Nothing was released, but the ledger was charged: {self._entry.place}. "
+                    "After `hc.prepare`, `answer` can be called again without another charge."
+                )
             raise
+
+    def _check_process(self, done: str) -> None:
+        """Refuse a forked child, since each child could give an answer of its own."""
+        if self._process != this_process():
+            raise InvalidParameter(
+                f"an estimate must be {done} by the process that prepared it, got a forked process",
+                hint="prepare it in the process that answers",
+            )
 
     def _drawn(self) -> Estimate | GroupedEstimate:
         question = self._request.question
@@ -255,6 +342,12 @@ def _opened(ledger: "Ledger | str | PathLike[str]") -> "Ledger":
     book = Ledger.open(ledger) if isinstance(ledger, str | PathLike) else ledger
     checks.instance("ledger", book, Ledger)
     return book
+
+
+def _key(once: str) -> str:
+    from headcount.ledger.entry import words
+
+    return words("once", once, least=1)
 
 
 def _groups(people: Crowds) -> str:

@@ -19,6 +19,7 @@ from headcount.data.folders import ARROW, CSV, EXCEL, JSON, PACKED, PARQUET, TAB
 from headcount.data.objects import is_same_type
 from headcount.data.read_ahead import Readable, ReadAhead, Text
 from headcount.data.rows import Batch, Kind, Kinds, Rows, check_column, readable
+from headcount.data.steady import SteadyRows
 
 if TYPE_CHECKING:
     import pyarrow
@@ -36,8 +37,14 @@ _MISSING = ["", "NULL", "null", "NaN", "nan"]  # the texts that mean a missing v
 
 
 def file_rows(place: Path | str, dialect: Dialect = PLAIN) -> Rows:
-    """The rows of all files at a path or pattern. All files must have the same format."""
+    """The rows of all files at a path or pattern. All files must have the same format, and must
+    stay the same while they are read.
+    """
     files = files_at(place)
+    return SteadyRows(_rows_of(files, place, dialect), files)
+
+
+def _rows_of(files: Sequence[Path], place: Path | str, dialect: Dialect) -> Rows:
     endings = {ending(file) for file in files}
     name = files[0].name if len(files) == 1 else str(place)
     dialect.check_matters(name, text=endings <= {*CSV}, sheets=endings <= {*EXCEL})

@@ -1,8 +1,9 @@
 """The settings of an estimate. All of them are checked before any row is read."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 from headcount.core import checks
 from headcount.core.budget import Budget, Crowd, Trust
@@ -27,6 +28,9 @@ from headcount.protocols.registry import protocol as protocol_by_name
 from headcount.protocols.registry import protocol_class
 from headcount.randomness.sources import SecureSource
 from headcount.road.people import Group
+
+if TYPE_CHECKING:
+    from headcount.ledger.ledger import Ledger
 
 MOST_ROWS_PER_PERSON = 1000
 
@@ -62,6 +66,14 @@ class Settings(TableSettings, total=False):
     engine: str | Engine | None
     source: Source | None
     progress: Callable[[str, float], None]
+
+
+class ChargedSettings(Settings, total=False):
+    """The settings, and the keyword arguments of `estimate` that say what to charge."""
+
+    ledger: "Ledger | str | PathLike[str] | None"
+    dataset: str | None
+    once: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +236,11 @@ class Request:
             column = rows.only_column()
         if column is None:
             raise InvalidParameter(f"`column` must be given for the engine {place.name}, got none")
+        if not isinstance(column, Iterable):
+            raise InvalidParameter(
+                f"`column` must be the name of a column or a list of names, got {column!r}",
+                hint=f"names are text, such as {str(column)!r}",
+            )
         return Question(
             self._cleaning(column),
             self.person,

@@ -12,6 +12,7 @@ from headcount.core.errors import HeadcountError, MissingPackage, UnreadableData
 from headcount.core.table import counted
 from headcount.data.dialect import SEPARATORS
 from headcount.data.hints import HEADER, hint_for
+from headcount.data.lists import same_lists
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,6 +23,17 @@ Kinds: TypeAlias = Mapping[str, Kind]
 # A batch, and the share of all rows that has been read so far. The share may be a guess.
 Batch: TypeAlias = "tuple[pyarrow.RecordBatch, float]"
 _OLD_TEXT = "encoding='latin-1' (--encoding latin-1) reads many older files"
+# Messages of Arrow about data in memory: what must hold and what was got, and a hint.
+_KNOWN = {
+    "Byte-swapped arrays not supported": (
+        "have numbers in the byte order of this machine, got the other byte order",
+        "`array.astype(array.dtype.newbyteorder('='))` changes it",
+    ),
+    "Expected integer, got bool": (
+        "have values of one kind in a column, got whole numbers and true/false",
+        "use 0 and 1, or only true and false",
+    ),
+}
 _SMALL = 2**14  # batches are joined until they have at least this many rows
 _RAGGED = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 _LISTED = 12  # the largest number of column names that a message lists
@@ -57,7 +69,8 @@ class Rows(ABC):
             names = self.columns
             for column in columns:
                 check_column(column, names, self.holder)
-            yield from _merged(self._batches(columns, kinds))
+            for batch, share in _merged(self._batches(columns, kinds)):
+                yield same_lists(batch), share
 
     def only_column(self) -> str:
         """The name of the only column. An error is raised if there are several columns."""
@@ -171,6 +184,9 @@ def unreadable(name: str, error: Exception, wanted: str = "readable") -> Unreada
             f"got {got} in {f'row {row}' if row else 'another row'}",
             hint=HEADER if int(got) > int(expected) else "",
         )
+    for arrows, (must, hint) in _KNOWN.items():
+        if arrows in reason:
+            return UnreadableData(f"{name} must {must}", hint=hint)
     return UnreadableData(f"{name} must be {wanted}, got: {reason}", hint=_hint(reason))
 
 

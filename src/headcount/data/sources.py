@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headcount.core.errors import InvalidParameter
+from headcount.core.errors import InvalidParameter, UnreadableData
 from headcount.data import files, frames, queries
 from headcount.data.dialect import PLAIN, Dialect
 from headcount.data.rows import Rows, readable, require_pyarrow
@@ -39,6 +39,11 @@ def _rows_in_memory(data: Any) -> Rows:  # noqa: PLR0911
     if isinstance(data, Rows):
         return data
     if package == "pandas":
+        if data.ndim == 2 and (levels := data.columns.nlevels) > 1:
+            raise UnreadableData(
+                f"each column of the data must have one name, got names with {levels} levels",
+                hint="`frame.columns = frame.columns.map('.'.join)` joins them",
+            )
         return frames.pandas_rows(data)
     if package == "polars":
         return frames.polars_rows(data)

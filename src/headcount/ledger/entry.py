@@ -40,8 +40,18 @@ class Entry:
     curve: str | None
     note: Mapping[str, Any]
 
+    @property
+    def place(self) -> str:
+        """Where the entry is in its ledger, with its id."""
+        return f"entry {self.number} of dataset {self.dataset!r}, with the id {self.id}"
+
     def to_dict(self) -> dict[str, Any]:
+        """The entry as a dictionary for JSON."""
         return {**asdict(self), "trust": str(self.trust), "note": dict(self.note)}
+
+    def receipt(self, ledger: str) -> dict[str, Any]:
+        """What identifies the entry among those of all ledgers. `ledger` is the ledger's name."""
+        return {"ledger": ledger, "dataset": self.dataset, "entry": self.number, "id": self.id}
 
     def to_row(self) -> tuple[object, ...]:
         """The entry as a row of a table. ε and δ are written as their shortest decimal text, since

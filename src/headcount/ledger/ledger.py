@@ -31,9 +31,12 @@ from headcount.accounting.dominating import DominatingLaw
 from headcount.core import checks
 from headcount.core.budget import MOST_USERS, Budget, Trust
 from headcount.core.errors import (
+    AlreadyCharged,
     BudgetExhausted,
     HeadcountError,
     InvalidParameter,
+    LedgerLocked,
+    UnconfirmedCharge,
     UnreadableData,
 )
 from headcount.core.guarantee import Guarantee, PrivacyCurve, rounded_up
@@ -126,6 +129,7 @@ class Ledger:
         users: int | None = None,
         times: int = 1,
         once: str = "",
+        again: bool = True,
     ) -> Entry:
         """Record a release that is about to be made, or `times` releases of the same kind.
 
@@ -136,7 +140,9 @@ class Ledger:
 
         `once` is an optional name of the release. A dataset is charged only once for each name:
         later calls with the same name return the recorded entry. So a program that crashes after a
-        charge can start again. A larger charge with the same name is refused.
+        charge can start again. A larger charge with the same name is refused. Such a program must
+        release the same answer again, and not another one. If `again` is false, a later call with
+        the same name is refused as `AlreadyCharged`.
         """
         checks.instance("guarantee", guarantee, Guarantee)
         checks.instance("curve", curve, PrivacyCurve)
@@ -171,18 +177,20 @@ class Ledger:
                 with self._writing() as books:
                     record = books.record(name, locked=True)
                     if once and (before := books.entry(_id(name, once))) is not None:
+                        if not again:
+                            raise _already_charged(before, self.store.shown)
                         return _as_charged(before, asked)
                     account = record.account
                     after = account.adding(asked)
                     if after.is_ready and after.fits:
                         entry = entry_of(number=record.number + 1, time=_now())
                         books.write(record, entry, law)
-            except UnreadableData as error:
-                if entry is not None and self._has(entry):
-                    raise _half_charged(entry, error) from None
+            except BaseException as error:
+                if entry is not None and not isinstance(error, LedgerLocked):
+                    self._explain(entry, error)
                 raise
             if entry is not None:
-                _log.info("charged %s to %r in %s", guarantee, name, self.store.shown)
+                _log.info("charged %s in %s: %s", guarantee, self.store.shown, entry.place)
                 return entry
             if after.is_ready:
                 raise _exhausted(name, account, asked)
@@ -194,12 +202,32 @@ class Ledger:
             account, entries = books.history(name)
         return Spending.of(name, books.datasets[name].terms, account, entries)
 
-    def _has(self, entry: Entry) -> bool:
-        """Whether an entry was recorded although its transaction ended with an error."""
+    def _explain(self, entry: Entry, error: BaseException) -> None:
+        """Say what became of an entry whose transaction ended with an error.
+
+        A disk or a connection may fail after everything is written, but before the commit is
+        confirmed. Then nothing is released, since a power failure could still undo the charge.
+        """
+        recorded = self._has(entry)
+        if recorded is False:
+            return
+        may = "is" if recorded else "may be"
+        said = f"nothing was released, but the charge {may} recorded as {entry.place}"
+        if not isinstance(error, UnreadableData):
+            error.add_note(said)
+            return
+        raise UnconfirmedCharge(
+            f"{error.message}; {said}",
+            hint="check the disk or the connection, and try again",
+            charged=recorded,
+        ) from None
+
+    def _has(self, entry: Entry) -> bool | None:
+        """Whether an entry was recorded, or None if the ledger cannot be read."""
         try:
             return any(one.id == entry.id for one in self.spending(entry.dataset).entries)
         except HeadcountError:
-            return False
+            return None
 
     def _account(self, name: str | None) -> tuple[str, Account]:
         with self._reading() as books:
@@ -220,6 +248,14 @@ class Ledger:
 def _id(dataset: str, once: str) -> str:
     """The id of the entry for a release with the name `once`. It is the same for every call."""
     return hashlib.sha256(json.dumps([dataset, once]).encode()).hexdigest()[:32]
+
+
+def _already_charged(entry: Entry, ledger: str) -> AlreadyCharged:
+    return AlreadyCharged(
+        "a release must be charged only once under its name, got a name that was charged at "
+        f"{entry.time}: {entry.place}",
+        entry={**entry.receipt(ledger), "time": entry.time},
+    )
 
 
 def _as_charged(entry: Entry, asked: Charge) -> Entry:
@@ -278,19 +314,6 @@ def _pair(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[float, float]:
 def _worse(guarantee: Guarantee) -> InvalidParameter:
     return InvalidParameter(
         f"the curve must satisfy the charged guarantee {guarantee}, got a larger δ"
-    )
-
-
-def _half_charged(entry: Entry, error: UnreadableData) -> UnreadableData:
-    """The error for a commit that failed although the charge was recorded.
-
-    A disk or a connection may fail after everything is written, but before the commit is confirmed.
-    Then nothing is released, since a power failure could still undo the charge.
-    """
-    return UnreadableData(
-        f"{error.message}; nothing was released, but the charge is recorded as entry "
-        f"{entry.number} of dataset {entry.dataset!r}",
-        hint="check the disk or the connection, and try again",
     )
 
 

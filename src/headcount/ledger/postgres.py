@@ -12,6 +12,7 @@ deadline, it shuts down the connection. If a commit is never answered, the charg
 error, although the server may have recorded it. In that case, budget is wasted.
 """
 
+import logging
 import math
 import os
 import socket
@@ -22,8 +23,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from headcount.core.errors import MissingPackage, UnreadableData
-from headcount.ledger.store import Run, one_line
+from headcount.core.errors import LedgerLocked, MissingPackage, UnreadableData
+from headcount.ledger.store import NOTICE, Run, one_line
+
+_log = logging.getLogger(__name__)
 
 _ONE_CREATOR = 0x6865616463  # the advisory lock that allows only one creator at a time
 _IDLE = 600  # seconds after which the server drops a silent client and releases its lock
@@ -106,9 +109,10 @@ class PostgresStore:
         except (psycopg.errors.ConnectionTimeout, psycopg.errors.QueryCanceled):
             raise self._silent() from None
         except psycopg.errors.LockNotAvailable:
-            raise UnreadableData(
+            raise LedgerLocked(
                 f"{self.shown} must be free within {self.wait:g} s, but another process keeps it "
-                "locked"
+                "locked",
+                hint="nothing was charged; try again later",
             ) from None
         except (
             psycopg.errors.InsufficientPrivilege,
@@ -143,8 +147,8 @@ class PostgresStore:
 
     @contextmanager
     def _answered(self, connection: int) -> Iterator[None]:
-        """Shut down a connection if the server has not answered by the deadline. `connection` is a
-        file descriptor.
+        """Log a wait for the server, and shut down a connection if the server has not answered by
+        the deadline. `connection` is a file descriptor.
         """
         late = threading.Event()
         with socket.socket(fileno=os.dup(connection)) as end:
@@ -154,9 +158,15 @@ class PostgresStore:
                 with suppress(OSError):  # the connection is closed already
                     end.shutdown(socket.SHUT_RDWR)
 
-            timer = threading.Timer(self._deadline, give_up)
-            timer.daemon = True
-            timer.start()
+            def tell() -> None:
+                _log.warning("waiting up to %g s for %s to answer", self.wait, self.shown)
+
+            timers = [threading.Timer(self._deadline, give_up)]
+            if self.wait > NOTICE:
+                timers.append(threading.Timer(NOTICE, tell))
+            for timer in timers:
+                timer.daemon = True
+                timer.start()
             try:
                 yield
             except Exception:
@@ -164,8 +174,9 @@ class PostgresStore:
                     raise self._silent() from None
                 raise
             finally:
-                timer.cancel()
-                timer.join()
+                for timer in timers:
+                    timer.cancel()
+                    timer.join()
 
     def _silent(self) -> UnreadableData:
         return UnreadableData(

@@ -10,22 +10,26 @@ Only SQLite opens the file. If other code in the process opened and closed the f
 would lose all its locks on the file.
 """
 
+import logging
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from headcount.core.errors import UnreadableData
-from headcount.ledger.store import Run, one_line
+from headcount.core.errors import DiskFull, LedgerLocked, UnreadableData
+from headcount.ledger.store import NOTICE, Run, one_line
+
+_log = logging.getLogger(__name__)
 
 _WRONG = {
     "SQLITE_CANTOPEN": "must be a file that can be opened, but opening it failed",
     "SQLITE_READONLY": "must be writable, but the file or its folder is read-only",
     "SQLITE_NOTADB": "must be a ledger, got another kind of file",
-    "SQLITE_FULL": "must have room on its disk, but the disk is full",
+    "SQLITE_IOERR": "must be on a disk that works, but reading or writing failed",
 }
+_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
 
 
 @dataclass(frozen=True)
@@ -68,20 +72,71 @@ class SqliteStore:
             raise UnreadableData(f"{self.shown} must be a file, got a device or a pipe")
         try:
             place = f"{self.path.absolute().as_uri()}?mode={mode}"
-            opened = sqlite3.connect(place, uri=True, timeout=self.wait, isolation_level=None)
+            soon = min(self.wait, NOTICE)
+            opened = sqlite3.connect(place, uri=True, timeout=soon, isolation_level=None)
             with closing(opened) as connection:
-                connection.execute("PRAGMA synchronous = EXTRA")
-                # Without this setting, macOS does not wait for the disk.
-                connection.execute("PRAGMA fullfsync = ON")
-                connection.execute(f"BEGIN {kind}")
-                # An exception closes the connection, and closing it rolls the transaction back.
-                yield lambda statement, values: connection.execute(statement, values).fetchall()
-                connection.execute("COMMIT")
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # damaged text cannot be decoded
-            raise UnreadableData(f"{self.shown} {self._wrong(error)}") from None
 
-    def _wrong(self, error: Exception) -> str:
-        name = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
-        if name in ("SQLITE_BUSY", "SQLITE_LOCKED"):
-            return f"must be free within {self.wait:g} s, but another process keeps it locked"
-        return _WRONG.get(name, f"must be a ledger that can be read: {one_line(error)}")
+                def run(statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+                    return self._run(connection, statement, values)
+
+                run("PRAGMA synchronous = EXTRA")
+                # Without this setting, macOS does not wait for the disk.
+                run("PRAGMA fullfsync = ON")
+                run(f"BEGIN {kind}")
+                # An exception closes the connection, and closing it rolls the transaction back.
+                yield run
+                run("COMMIT")
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # damaged text cannot be decoded
+            raise self._refusal(error) from None
+
+    def _run(
+        self, connection: sqlite3.Connection, statement: str, values: Sequence[Any]
+    ) -> list[tuple[Any, ...]]:
+        """Run a statement. If another process keeps the file locked, log it, and wait longer."""
+        try:
+            return connection.execute(statement, values).fetchall()
+        except sqlite3.OperationalError as error:
+            if _name(error) not in _BUSY or self.wait <= NOTICE:
+                raise
+        _log.warning(
+            "another process keeps %s locked; waiting up to %g s for it", self.shown, self.wait
+        )
+        connection.execute(f"PRAGMA busy_timeout = {int(1000 * (self.wait - NOTICE))}")
+        try:
+            return connection.execute(statement, values).fetchall()
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * NOTICE)}")
+
+    def _refusal(self, error: Exception) -> UnreadableData:
+        name = _name(error)
+        if name in _BUSY:
+            return LedgerLocked(
+                f"{self.shown} must be free within {self.wait:g} s, but another process keeps it "
+                "locked",
+                hint="nothing was charged; try again later",
+            )
+        if name == "SQLITE_FULL":
+            return DiskFull(f"{self.shown} must have room on its disk, but the disk is full")
+        if name == "SQLITE_IOERR" and (most := _largest_file()) is not None:
+            return DiskFull(
+                f"{self.shown} must have room to grow, but this process may write only {most:,} "
+                "bytes to a file",
+                hint="raise the limit, which `ulimit -f` shows",
+            )
+        said = _WRONG.get(name, f"must be a ledger that can be read: {one_line(error)}")
+        return UnreadableData(f"{self.shown} {said}")
+
+
+def _name(error: Exception) -> str:
+    """SQLite's name for a kind of errors, or "" for other errors."""
+    return "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
+
+
+def _largest_file() -> int | None:
+    """How many bytes this process may write to a file, or None if there is no limit."""
+    try:
+        import resource
+    except ImportError:  # there are no such limits on Windows
+        return None
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return None if most == resource.RLIM_INFINITY else most

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 # A function that runs one statement and returns its rows. Each `?` in the statement stands for one
 # parameter.
 Run: TypeAlias = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
+
+
+NOTICE: Final = 1.0  # seconds after which a wait for a ledger is logged
 
 
 class Store(Protocol):

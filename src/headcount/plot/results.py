@@ -1,5 +1,6 @@
 """Saves an answer as JSON, as a CSV or Parquet table, as an HTML page, or as a figure."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,10 +43,12 @@ def save(
     contrasts: Contrasts | None = None,
     shares: ShareTable | None = None,
     asked: str = "",
+    charge: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a result to a file. The file extension determines the format. JSON, Parquet and HTML
-    files also have `contrasts` and `shares`, if they are given. `asked` says on an HTML page what
-    was asked of which data.
+    files also have `contrasts` and `shares`, if they are given. JSON and Parquet files also have
+    `charge`, which identifies the ledger's entry. `asked` says on an HTML page what was asked of
+    which data.
     """
     check_path(path)
     kind = {"sampling": sampling, "simultaneous": simultaneous}
@@ -55,6 +58,7 @@ def save(
         return
     more = {} if contrasts is None else contrasts.to_dict(confidence)
     more |= {} if shares is None else shares.to_dict()
+    more |= {} if charge is None else {"charge": charge}
     if ending == ".json":
         write_file(path, json_text({**result.to_dict(confidence, **kind), **more}) + "\n")
     elif ending == ".html":

@@ -30,7 +30,7 @@ if hasattr(os, "register_at_fork"):  # there is no fork on Windows
     os.register_at_fork(after_in_child=lambda: _forks.append(None))
 
 
-def _process() -> tuple[int, int]:
+def this_process() -> tuple[int, int]:
     """An identifier that no two processes share.
 
     It has two parts. The process id differs even after forks that Python does not see. The number
@@ -77,7 +77,7 @@ class SecureSource(_Keystream):
         return SecureSource()
 
     def _stream(self, size: int) -> CipherContext:
-        process = _process()
+        process = this_process()
         keyed: _Keyed | None = getattr(self._of_thread, "keyed", None)
         if keyed is None or keyed.process != process or keyed.bytes_left < size:
             stream = _keystream(os.urandom(32), os.urandom(16))
@@ -128,7 +128,7 @@ class SeededSource(_Keystream):
 
     def _set(self, key: bytes) -> None:
         self._key = key
-        self._of_process = {_process(): _Shared(_keystream(key, bytes(16)))}
+        self._of_process = {this_process(): _Shared(_keystream(key, bytes(16)))}
 
     def part(self, number: int) -> "SeededSource":
         return _keyed(hashlib.sha256(b"part" + self._key + number.to_bytes(8, "little")).digest())
@@ -146,7 +146,7 @@ class SeededSource(_Keystream):
 
     @property
     def _shared(self) -> _Shared:
-        process = _process()
+        process = this_process()
         if process not in self._of_process:
             *_, parents = self._of_process.values()
             begun = _keystream(self._key, bytes(16)) if parents.lock.locked() else parents.stream
