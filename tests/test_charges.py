@@ -67,7 +67,7 @@ def test_a_name_pays_for_one_answer(tmp_path: Path) -> None:
 
 
 def test_a_prepared_estimate_that_was_refused_never_answers_for_the_name(tmp_path: Path) -> None:
-    """Of many that charge under one name at once, only one may answer."""
+    """If several estimates are charged under one name at once, only one may answer."""
     ledger = made(tmp_path / "spent.db", 30)
     paid, refused = list[str](), list[str]()
 

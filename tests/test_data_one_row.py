@@ -25,7 +25,7 @@ import headcount as hc
 BIG = 2**53
 NOON = datetime(2024, 5, 1, 12, 30)
 TOKYO = timezone(timedelta(hours=9))
-EXACT = hc.Budget(500)  # with so large an ε, there is practically no noise
+EXACT = hc.Budget(500)  # with such a large ε, there is practically no noise
 
 NUMBERS: list[Any] = [
     0, 1, 2, 3, 15, 29, 1.0, 0.0, 2.5, 0.1, -0.0, True, None, float("nan"), float("inf"), -1,
@@ -257,7 +257,7 @@ def test_large_numbers_next_to_a_fraction_are_refused(
     whole = [0, *[BIG + 1] * 99]
     found = answer(KINDS[kind](whole, tmp_path), {"task": task})
     exact = [1, 0, 99] if isinstance(task, hc.Histogram) else 99 * (BIG + 1)
-    assert found == pytest.approx(exact, rel=0.02)  # a sum of so large numbers has some noise
+    assert found == pytest.approx(exact, rel=0.02)  # a sum of such large numbers has some noise
     fraction = [0.0, *whole[1:]]
     data = KINDS[kind](fraction, tmp_path)
     column = None if kind in ("list", "objects") else "value"

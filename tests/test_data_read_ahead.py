@@ -66,7 +66,7 @@ class Endless:
 
 
 def test_a_reader_that_rests_is_stopped() -> None:
-    """Arrow's thread rests while many batches wait. It must not read when they are taken."""
+    """Arrow's thread rests while many batches wait. If they are taken, it must not read on."""
     endless = Endless()
     text = Text(endless)
     with ReadAhead(csv.open_csv(text), text) as found:
@@ -100,7 +100,7 @@ def test_nobody_waits_forever_for_a_pipe(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_empty_lines_are_people_only_in_a_single_column(tmp_path: Path) -> None:
-    """Otherwise they are no rows, as in other programs. Quoted values keep their empty lines."""
+    """Elsewhere, an empty line is no row, as in other programs. Quoted values keep empty lines."""
     path = tmp_path / "people.csv"
     for line in ("\n", "\r\n"):
         lines = ["age,note", "1,x", "", '2,"y', "", 'z"', "3,", "", ""]

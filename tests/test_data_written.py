@@ -129,8 +129,8 @@ def test_other_groups_are_refused(value: str, settings: Any, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("value", "settings", "hint"),
     [
-        ("1,234", {}, "thousands=',' (--thousands ,), or a decimal comma, decimal=',' (--decimal"),
-        ("2,477", {}, "thousands=',' (--thousands ,), or a decimal comma, decimal=',' (--decimal"),
+        ("1,234", {}, "thousands=',' (--thousands ,) reads a thousands separator, and decimal=','"),
+        ("2,477", {}, "thousands=',' (--thousands ,) reads a thousands separator, and decimal=','"),
         ("1,234.5", {}, "(thousands=',' (--thousands ,) reads"),
         ("1,234,567", {}, "(thousands=',' (--thousands ,) reads"),
         ("1.234,5", {}, "(thousands='.' and decimal=',' (--thousands . --decimal ,) reads"),
@@ -194,7 +194,7 @@ def test_dates_in_other_forms(date_format: str, values: list[str], tmp_path: Pat
 
 
 def test_dates_that_are_dates_need_no_format(tmp_path: Path) -> None:
-    """Also in a workbook that mixes dates and texts, and a date that is filled in."""
+    """A workbook may mix dates and texts. A date that is filled in needs no format, either."""
     mixed = book(tmp_path / "a.xlsx", [["v"], [date(2024, 3, 1)], ["01.02.2024"]])
     assert counts(mixed, period="quarter", bins=ENDS, date_format="%d.%m.%Y") == [2, 0, 0, 0]
     dates = book(tmp_path / "b.xlsx", [["v"], [datetime(2024, 3, 1, 8)], [datetime(2024, 8, 1)]])
@@ -271,7 +271,7 @@ ZONES = [
 def test_times_with_an_offset_are_those_of_clocks(
     value: str, others: list[str], tmp_path: Path
 ) -> None:
-    """Alone, among texts that Arrow reads, and among texts that it does not read."""
+    """They are asked alone, among texts that Arrow reads, and among texts that it refuses."""
     late = value.replace("T10", "T23").replace(" 10", " 23")
     for data in forms(tmp_path, [value, *others])[:2]:
         with warnings.catch_warnings():
@@ -497,7 +497,7 @@ def test_surveys_read_thousands_and_headers(headcount: Headcount, tmp_path: Path
         survey.run({"income": ["1,23"]}, thousands=",")
     with pytest.raises(hc.InvalidValue, match=r"--thousands . --decimal ,"):
         survey.run({"income": ["2.477"]}, decimal=",")
-    with pytest.raises(hc.InvalidValue, match=r"--thousands ,\), or a decimal comma"):
+    with pytest.raises(hc.InvalidValue, match=r"--decimal ,\) reads a decimal comma"):
         survey.run({"income": ["2,477"]})
     with pytest.raises(hc.InvalidParameter, match="`date_format` must come with dates"):
         survey.run({"income": [1]}, date_format="%d.%m.%Y")
@@ -521,7 +521,7 @@ def test_an_executor_reads_by_the_same_rules() -> None:
 
 
 def test_names_of_persons_keep_their_blanks_on_spark() -> None:
-    """Rows of a person would be on several machines, so a person would count several times."""
+    """Otherwise a person's rows would be on several machines and count as several persons."""
     question = Question(cleaning("v", hc.Count(), reading=Reading(trim=True)), person="who")
     with pytest.raises(hc.InvalidParameter, match="`trim` must come without `person` on Spark"):
         SparkEngine().census(None, question, hc.SeededSource(1), lambda share: None)

@@ -152,7 +152,7 @@ def test_each_group_has_its_sampling_error(headcount: Headcount) -> None:
     ("more", "says"),
     [
         (["--epsilon", "1", "--delta", "0.5"], "δ = 0.5 is large: "),
-        (["--epsilon", "1", "--delta", "0.0002"], "here below 0.00011"),
+        (["--epsilon", "1", "--delta", "0.0002"], "here is below 0.00011"),
         (["--epsilon", "1", "--delta", "1e-6"], ""),
         (["--epsilon", "10.5"], "ε = 10.5 is large: it protects little"),
         (["--epsilon", "10"], ""),

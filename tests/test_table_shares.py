@@ -31,7 +31,7 @@ def test_shares_of_two_columns_are_those_of_each(protocol: str, sampling: bool) 
 
 
 def test_probabilities_beyond_a_distance() -> None:
-    """Those of a weighted sum of three errors, by enumeration with ties and a missing rest."""
+    """They equal those of an enumeration, also with ties and with a law that misses a part."""
     mass = math.tanh(0.35) * np.exp(-0.7 * np.abs(np.arange(-12, 13)))
     law = LatticeLaw(-12.0, mass, missing=1 - float(mass.sum()))
     weights = np.array([1.0, -0.5, 0.25])

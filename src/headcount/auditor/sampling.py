@@ -24,7 +24,7 @@ Mechanism: TypeAlias = Callable[[Any, int], Outputs]
 # A function of two datasets and a number n. It returns the outputs of n runs on each dataset.
 Sampler: TypeAlias = Callable[[Any, Any, int], tuple[Outputs, Outputs]]
 _CAN_FORK = "fork" in multiprocessing.get_all_start_methods()
-_LOOK = 0.5  # seconds between two looks at the process that sends requests
+_INTERVAL = 0.5  # seconds between two checks that the parent process still runs
 
 
 @contextmanager
@@ -46,8 +46,8 @@ def sampler(mechanism: Mechanism, *, parallel: bool) -> Iterator[Sampler]:
 
 
 def apart(work: Callable[[], Any]) -> Any:
-    """The result of calling `work`, which may stop its process. So `work` runs in a process of its
-    own, provided that this process can fork.
+    """The result of calling `work`. If this process can fork, `work` runs in a process of its own,
+    since it may stop its process.
     """
     if not _can_fork():
         return work()
@@ -121,7 +121,7 @@ def _run(mechanism: Mechanism, dataset: Any, count: int) -> Outputs:
 def _end_with(parent: int) -> None:
     """End this process soon after its parent has ended, even if the function still runs."""
     while os.getppid() == parent:
-        time.sleep(_LOOK)
+        time.sleep(_INTERVAL)
     os._exit(1)
 
 

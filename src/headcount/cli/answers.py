@@ -103,8 +103,9 @@ class AnswerOptions:
                 ):
                     if present:
                         raise InvalidParameter(
-                            f"--out must end in .json, .parquet or .html with {flag}, which a .csv "
-                            f"file has no columns for, got {self.out.name!r}"
+                            f"--out must end in .json, .parquet or .html with {flag}, "
+                            f"got {self.out.name!r}",
+                            hint=f"a .csv file has no columns for {flag}",
                         )
         if self.drawn and group is not None and task.uses.figure != "all groups":
             raise InvalidParameter(f"a figure must show one group, got --group {group}; try .html")

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from headcount.cli.interrupts import unbroken
 from headcount.cli.refusals import description_of
-from headcount.core.errors import HeadcountError, UnsavedAnswer
+from headcount.core.errors import HeadcountError, UnreadableData
 from headcount.core.estimate import Estimate
 from headcount.core.protocol import Protocol
 from headcount.core.table import Table
@@ -35,6 +35,12 @@ def _console(*, stderr: bool = False) -> Console:
 
 console = _console()
 messages = _console(stderr=True)  # progress and remarks: never on standard output
+
+
+class UnsavedAnswer(UnreadableData):
+    """An answer was made, but it could not be saved."""
+
+    code = "unsaved-answer"
 
 
 class Unwritable(HeadcountError):

@@ -62,7 +62,7 @@ class ReadingOptions:
     date_format: Annotated[
         str | None,
         typer.Option(
-            help="Form of texts that state dates, such as %d.%m.%Y or %m/%d/%Y. The directives are "
+            help="Form of dates that are text, such as %d.%m.%Y or %m/%d/%Y. The directives are "
             "those of Python's strptime. [default: 2024-12-31 or 2024-12-31T18:30]"
         ),
     ] = None
@@ -80,8 +80,8 @@ class ReadingOptions:
     header_row: Annotated[
         int | None,
         typer.Option(
-            help="Row of a .csv or .xlsx file that has the names of the columns, counted from 1. "
-            "Rows above it are skipped. [default: the first row]"
+            help="Row with the names of the columns in a .csv or .xlsx file, counted from 1. Rows "
+            "above it are skipped. [default: the first row]"
         ),
     ] = None
 

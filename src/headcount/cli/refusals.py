@@ -12,8 +12,8 @@ _BAD = HeadcountError.exit_status
 
 @dataclass
 class LedgerUse:
-    """Whether the command uses a ledger, and what identifies the entry that it charged. Errors say
-    whether the budget was charged.
+    """What errors say about the ledger of a command: whether there is one, and which entry was
+    charged.
     """
 
     asked: bool = False

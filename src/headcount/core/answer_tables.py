@@ -50,7 +50,9 @@ def _number(estimate: "Estimate", confidence: float, sampling: bool) -> Table:
 
 
 def _percentages(value: float, low: float, high: float) -> str:
-    """A share and its interval. They have one decimal place, or more if the interval is short."""
+    """A share and its interval in percent. They have more than one decimal place if the interval is
+    short.
+    """
     error = 100 * (high - low) / 4
     digits = 1.0 if error >= 0.05 else error
     shown, least, most = (number(100 * one, digits) for one in (value, low, high))
@@ -61,7 +63,7 @@ def _histogram(
     estimate: "Estimate", confidence: float, sampling: bool, simultaneous: bool
 ) -> Table:
     """A row for each bucket, in order. If there are many buckets, only the largest are shown, from
-    the largest down. Periods are always in the order of time, and more of them are shown.
+    the largest down. Periods always stay in the order of time, and a table shows more of them.
     """
     interval = estimate.interval(confidence, sampling=sampling, simultaneous=simultaneous)
     place = {bucket: at for at, bucket in enumerate(estimate.buckets or ())}

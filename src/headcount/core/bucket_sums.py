@@ -31,7 +31,7 @@ Weights: TypeAlias = NDArray[np.float64]
 Part: TypeAlias = tuple[float, LatticeLaw]  # a term f·X of a sum: the factor f and the law of X
 
 _RARE = 1e-17  # each tail that is cut off from the law of a sum has at most this probability
-_FAINT = 1e-15  # the same for the terms of a sum on a fine lattice, where longer laws cost time
+_FAINT = 1e-15  # the same for terms that are moved to a fine lattice, where long laws cost time
 _UNLIKELY = 1e-9  # the same for sums whose joint law is tabulated: see `_given_zero`
 _COARSE = 128  # one error's law has at most about twice this many points in a standard deviation
 _MOST_POINTS = 1 << 18  # the most points of the lattice of a sum

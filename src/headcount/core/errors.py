@@ -106,12 +106,6 @@ class UnconfirmedCharge(UnreadableData):
         self.charged = charged
 
 
-class UnsavedAnswer(UnreadableData):
-    """An answer was made, but it could not be saved."""
-
-    code = "unsaved-answer"
-
-
 class MissingPackage(HeadcountError, ImportError):
     """An optional package that the requested work needs is missing."""
 

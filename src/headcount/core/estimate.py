@@ -128,8 +128,8 @@ class Estimate(Exported):
     `value`, `unbiased_value` and `standard_error` are vectors in the order of `buckets`.
     """
 
-    # What the stated errors are errors of, if they are not in the unit of `value`. Files say so.
-    errors_of: ClassVar[str] = ""
+    # Follows "standard_error" in files if errors have another unit than `value`.
+    error_suffix: ClassVar[str] = ""
 
     task: str
     protocol: str
@@ -146,9 +146,9 @@ class Estimate(Exported):
     unbiased_value: Answer = math.nan
     way: str = ""  # how the tally was made; empty if the caller made it
     column_names: tuple[str, ...] = ()  # the columns of a table that hold people's values
-    # If it is above 1, `users` are rows, and this is the largest number of rows of one person.
+    # The largest number of rows of one person. If it is above 1, `users` counts rows.
     rows_per_person: int = 1
-    # Whether buckets have an order in time, in which they are shown.
+    # Whether the buckets are periods of time. Such buckets are shown in the order of time.
     in_time: bool = False
 
     def __post_init__(self) -> None:
@@ -306,7 +306,7 @@ class Estimate(Exported):
         return ends[0], ends[1]
 
     def proportion(self, interval: Interval) -> tuple[float, float, float] | None:
-        """The share of all people whom a count counts, and the ends of its interval, from the
+        """The share of people that a count states, with the ends of its interval. `interval` is the
         interval of the count. None if the answer is not a single count of people.
         """
         single = self.uses.comparison == "share" and self.buckets is None
@@ -374,7 +374,7 @@ class Estimate(Exported):
         if np.shape(self.unbiased_value) == np.shape(self.value):
             columns["unbiased_value"] = self.unbiased_value
         columns |= {
-            f"standard_error{self.errors_of}": self.standard_error,
+            f"standard_error{self.error_suffix}": self.standard_error,
             "low": interval.low,
             "high": interval.high,
             "users": self.users,
@@ -425,9 +425,9 @@ class Estimate(Exported):
             "value": plain(self.value),
             "unbiased_value": plain(self.unbiased_value),
             "postprocessing": list(self.postprocessing),
-            f"standard_error{self.errors_of}": plain(self.standard_error),
+            f"standard_error{self.error_suffix}": plain(self.standard_error),
             **(
-                {f"sampling_error{self.errors_of}": plain(self.sampling_error)}
+                {f"sampling_error{self.error_suffix}": plain(self.sampling_error)}
                 if self._sampled or (sampling and self._binomial)
                 else {}
             ),

@@ -144,7 +144,7 @@ def _convolved(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[
         return np.convolve(one, other)
     size = len(one) + len(other) - 1
     quarter = 1 << ((size - 1).bit_length() - 3)
-    length = -(-size // quarter) * quarter  # 4 to 8 times a power of two, which is fast
+    length = -(-size // quarter) * quarter  # 5 to 8 times a power of two, which is fast
     product = np.fft.rfft(one, length) * np.fft.rfft(other, length)
     return np.maximum(np.fft.irfft(product, length)[:size], 0.0)
 

@@ -25,7 +25,7 @@ class QuantilesEstimate(DistributionEstimate):
     too: they rise only at the chosen quantiles.
     """
 
-    errors_of: ClassVar[str] = "_of_share"
+    error_suffix: ClassVar[str] = "_of_share"
 
     @property
     def shares(self) -> tuple[float, ...]:

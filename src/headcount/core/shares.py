@@ -48,7 +48,7 @@ class Share:
 
     @property
     def of_others(self) -> "Share":
-        """The share of all other people among the same people."""
+        """The complement: the share of the people whom this share does not count."""
         low, high, confidence = self.interval.low, self.interval.high, self.interval.confidence
         return Share(1 - self.value, Interval(1 - high, 1 - low, confidence), self.method)
 

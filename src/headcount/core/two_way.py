@@ -190,9 +190,9 @@ class TableEstimate(Estimate):
     def records(
         self, confidence: float = 0.95, *, sampling: bool = False, simultaneous: bool = False
     ) -> dict[str, list[Any]]:
-        """A row for each cell and then for each total, with the labels of its row and column. The
-        column `kind` tells cells from totals. The labels of rows and columns have the names of the
-        columns of people's values, if these are known.
+        """A row for each cell, and then a row for each total. The column `kind` tells cells from
+        totals. The first two columns have the labels of rows and columns. They have the names of
+        the columns of the data, or are called `row` and `column` if these names cannot be used.
         """
         kind = {"sampling": sampling, "simultaneous": simultaneous}
         names, (down, across) = self.names, self.shape
@@ -235,7 +235,7 @@ class TableEstimate(Estimate):
 
 
 def total_label(labels: Sequence[Label]) -> str:
-    """The label of totals: "all", or "all together" if one of these labels is "all" already."""
+    """The label of totals: "all", or "all together" if one of these labels is already "all"."""
     total = "all"
     while total in labels:
         total += " together"

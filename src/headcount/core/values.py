@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from headcount.core import checks
 from headcount.core.errors import InvalidValue
 
-_EXACT = 2**53  # below this number, a float stands for one whole number only
+_EXACT = 2**53  # below this number, a float stands for only one whole number
 
 
 def vector(values: ArrayLike) -> NDArray[Any]:
@@ -22,7 +22,7 @@ def vector(values: ArrayLike) -> NDArray[Any]:
 
 
 def check_exact(array: NDArray[Any], largest: float) -> None:
-    """Refuse floats that may stand for several whole numbers, if numbers up to `largest` matter.
+    """Refuse floats that may stand for several whole numbers, if `largest` is such a number.
 
     A single fraction turns a whole column into floats. Without this check, one person's value would
     change how other people's large numbers are read.
@@ -32,8 +32,8 @@ def check_exact(array: NDArray[Any], largest: float) -> None:
     exact = max(_EXACT, 2.0 ** (np.finfo(array.dtype).nmant + 1))  # some types have more digits
     if (np.abs(array) >= exact).any():
         raise InvalidValue(
-            "whole numbers from 2^53 on must be stored as whole numbers, got a number with a "
-            "decimal point, or next to one"
+            "whole numbers from 2^53 on must be stored as whole numbers, got floats, which round "
+            "them"
         )
 
 

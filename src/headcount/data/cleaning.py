@@ -127,7 +127,7 @@ class Cleaning:
 
         if self.missing == "bucket":
             return self.task.domain - 1 - (self.outside == "other")
-        # A date that is filled in has the form of other settings, not the form of the column.
+        # A date in a setting has the default form, not the form of the column.
         usual = replace(self, reading=replace(self.reading, date_format=None))
         try:
             codes, wrong = usual._codes(pyarrow.array([self.missing]))
@@ -175,7 +175,7 @@ class Cleaning:
         return self.reading_hint(texts) or self.fix
 
     def reading_hint(self, texts: Sequence[str]) -> str:
-        """Like `hint`, but only about words: blanks around labels, and the codes 1 and 2."""
+        """A hint about blanks around labels, or about the codes 1 and 2. Otherwise it is empty."""
         if self._of_text and not self.reading.trim:
             labels = {str(label) for label in self.declared.listed_values or ()}
             if any(text.strip() in labels for text in texts):
@@ -225,7 +225,7 @@ class Cleaning:
         if wrong is not None and self.outside == "other":
             floats = numbers(given) if types.is_floating(given.type) else None
             other = wrong if floats is None else wrong & ~np.isnan(floats)
-            other = other & ~self._almost(given, other)
+            other = other & ~self._padded(given, other)
             codes = np.where(other, self.dtype.type(self.task.domain - 1), codes)
             wrong = wrong & ~other
         problems, kept = Problems(), None
@@ -242,19 +242,19 @@ class Cleaning:
         filled[kept] = codes
         return Cleaned(filled, None, problems)
 
-    def _almost(self, given: "pyarrow.Array", other: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """A mask of the rows in `other` whose text is a label with blanks around it. If blanks are
-        not ignored, such a text is not put into the bucket of other values.
+    def _padded(self, given: "pyarrow.Array", other: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """A mask of the rows in `other` whose text is a label with blanks around it. Unless blanks
+        are ignored, such a text is refused, and does not count as another value.
         """
         import pyarrow
         from pyarrow import compute
 
-        almost = np.zeros(len(given), dtype=np.bool_)
+        padded = np.zeros(len(given), dtype=np.bool_)
         if self._of_text and not self.reading.trim and other.any():
             texts = given.filter(pyarrow.array(other)).cast(pyarrow.string())
             _, unknown = self._codes(compute.utf8_trim_whitespace(texts))
-            almost[other] = True if unknown is None else ~unknown
-        return almost
+            padded[other] = True if unknown is None else ~unknown
+        return padded
 
     def _codes(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """The codes of values, and a mask of values that do not fit (None if all values fit)."""
@@ -344,7 +344,8 @@ class Cleaning:
         if self._of_text:
             got = f"{array.type} like {array[0].as_py()}"
             return InvalidValue(f"{self._title} must hold text, got {got}")
-        at = self.reading.first_unparsed(array)  # a single such word makes Arrow read text
+        # Arrow reads a column as text if a single word in it is not a number.
+        at = self.reading.first_unparsed(array)
         word = value_text(array[at if at < len(array) else 0])
         return InvalidValue(
             f"{self._title} must hold numbers or true/false, got text like {word}",

@@ -146,9 +146,9 @@ def moments(array: "pyarrow.Array", date_format: str | None = None) -> NDArray[A
     """The dates or times of a column as a NumPy array. The column may hold them as text. A
     timestamp with a time zone becomes the local time in that zone.
 
-    Texts are read in the given format. Without a format, all texts are returned unchanged if one of
-    them is not a date or time in the usual form. Arrow reads this form as Python does, so one text
-    does not change how the others are read.
+    Texts are read in the given format. Without a format, Arrow reads the texts if all of them are
+    dates or times in the usual form. Otherwise all texts are returned unchanged. Python reads this
+    form as Arrow does. So one text does not change how the others are read.
     """
     import pyarrow
     from pyarrow import compute, types
@@ -168,11 +168,11 @@ def moments(array: "pyarrow.Array", date_format: str | None = None) -> NDArray[A
 
 
 def numbers(array: "pyarrow.Array") -> NDArray[Any]:
-    """The numbers as a NumPy array. Decimals become whole numbers if their type has no fractions,
-    else floats.
+    """The numbers as a NumPy array. Decimals become whole numbers if their type has no fractions
+    and all of them are in the range of int64. Otherwise they become floats.
 
     A decimal is converted through its text, since Arrow's own conversion is not always to the
-    nearest float. So a decimal has the same float whatever the other decimals are.
+    nearest float. So a decimal always becomes the same float, whatever the other decimals are.
     """
     import pyarrow
     from pyarrow import types
@@ -181,7 +181,7 @@ def numbers(array: "pyarrow.Array") -> NDArray[Any]:
         if not array.type.scale:
             try:
                 return as_numpy(array.cast(pyarrow.int64()))
-            except pyarrow.ArrowInvalid:  # some are too large, and then all become floats
+            except pyarrow.ArrowInvalid:  # some are too large, so all become floats
                 pass
         array = array.cast(pyarrow.string()).cast(pyarrow.float64())
     return as_numpy(array)

@@ -1,5 +1,5 @@
-"""Texts of dates that are not in the form 2024-12-31. A format says how they are written, in the
-directives of Python's `strptime`.
+"""Reads texts of dates in other forms than 2024-12-31. A format has the directives of Python's
+`strptime`.
 """
 
 import re
@@ -15,9 +15,9 @@ from headcount.core import checks
 from headcount.core.errors import InvalidParameter
 
 _SAMPLE = datetime(2001, 11, 22, 13, 14, 15, tzinfo=UTC)
-# How many parts of a date each period needs: the year, the month, the day and the hour.
-_PARTS = {"year": 1, "quarter": 2, "month": 2, "hour": 4}
-_NAMES = ("year", "month", "day", "hour")
+# How many of the parts of a date each period needs. Other periods need three.
+_NEEDED = {"year": 1, "quarter": 2, "month": 2, "hour": 4}
+_PARTS = ("year", "month", "day", "hour")
 _DAYS = (
     "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%y",
     "%m/%d/%y", "%d/%m/%y",
@@ -31,11 +31,11 @@ def check_format(date_format: Any, period: str | None) -> None:
         raise InvalidParameter(
             f"`date_format` must be a text such as %d.%m.%Y, got {checks.shown(date_format)}"
         )
-    needed = _PARTS.get(period or "", 3)
+    needed = _NEEDED.get(period or "", 3)
     found = moment_in(_SAMPLE.strftime(date_format), date_format)
     if found is None or found.timetuple()[:needed] != _SAMPLE.timetuple()[:needed]:
         example = "%d.%m.%Y %H:%M" if needed > 3 else "%d.%m.%Y"
-        *first, last = _NAMES[:needed]
+        *first, last = _PARTS[:needed]
         parts = f"{', '.join(first)} and {last}" if first else last
         raise InvalidParameter(
             f"`date_format` must say where the {parts} are, such as {example}, "
@@ -49,7 +49,7 @@ def moment_in(text: str, date_format: str) -> datetime | None:
     """
     try:
         return datetime.strptime(text.strip(), date_format).replace(tzinfo=None)
-    except (ValueError, re.error):  # a directive that occurs twice is an error of `re`
+    except (ValueError, re.error):  # `re` refuses a directive that occurs twice
         return None
 
 

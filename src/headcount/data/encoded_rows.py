@@ -151,7 +151,7 @@ class EncodedTable:
             if not problems.any and len(rows.codes):
                 yield rows, share
         unit, cleaning = "person" if self.question.person is None else "row", self.question.cleaning
-        # A hint about values may leave the machine that holds the rows only if values may.
+        # A hint from values may reveal them. If values must stay, the hint is from settings alone.
         hint = cleaning.fix if self.question.values_stay else cleaning.hint(problems.texts)
         problems.refuse(cleaning.allowed, unit, hint)
 
@@ -187,8 +187,8 @@ class EncodedTable:
         return EncodedRows(codes, persons, groups), cleaned.problems
 
     def _with_nulls(self, batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
-        """The batch with nulls in place of words that mean that the person or group is missing. If
-        blanks around texts are ignored, there are none around the names.
+        """The batch with nulls in place of words that mean that the person or group is missing.
+        Blanks around the names are removed if they are ignored.
         """
         reading = self.question.cleaning.reading
         for name in self.question.public if reading.changes_texts else ():

@@ -110,7 +110,7 @@ def estimate(
               buckets for numbers.
     ledger    a ledger, or the path or URL of one. The release is charged to `dataset` in this
               ledger before it is made. A release that would exceed the dataset's limit is refused.
-    once      a name of the release, under which the dataset is charged at most once. If the name
+    once      a name of the release. The dataset is charged at most once under this name. If it
               was charged before, `AlreadyCharged` is raised, and nothing is charged or released.
 
     All settings are keyword arguments:
@@ -249,8 +249,8 @@ class Prepared:
         called again.
 
         `once` is an optional name of the release. The dataset is charged at most once under each
-        name: if it was charged before, even by another program, `AlreadyCharged` is raised. The
-        earlier charge paid for another answer with other noise, so it cannot pay for this one.
+        name. If any program has charged it under this name, `AlreadyCharged` is raised. The earlier
+        charge cannot pay for this answer, since it paid for an answer with other noise.
         """
         self._check_process("charged")
         check_secure(self._request.source)
@@ -300,7 +300,7 @@ class Prepared:
             if self._entry is not None:
                 error.add_note(
                     f"Nothing was released, but the ledger was charged: {self._entry.place}. "
-                    "After `hc.prepare`, `answer` can be called again without another charge."
+                    "If `hc.prepare` made the estimate, call `answer` again: it charges nothing."
                 )
             raise
 

@@ -16,7 +16,7 @@ from headcount.core.cached import cached_property
 from headcount.core.errors import UnreadableData
 from headcount.data.dialect import BEGINNING, PLAIN, Dialect, Recoded
 from headcount.data.folders import ARROW, CSV, EXCEL, JSON, PACKED, PARQUET, TABS, ending, files_at
-from headcount.data.objects import is_same_type
+from headcount.data.objects import may_convert
 from headcount.data.read_ahead import Readable, ReadAhead, Text
 from headcount.data.rows import Batch, Kind, Kinds, Rows, check_column, readable
 from headcount.data.steady import SteadyRows
@@ -146,11 +146,11 @@ class ParquetRows(DatasetRows):
                 yield batch, read / max(1, self.count)
 
     def _check_type(self, field: "pyarrow.Field", path: str) -> None:
-        """Refuse a column of dates, times or decimals that has another type in the first file.
-        Arrow would convert it to this type, and the conversion may change values.
+        """Refuse a column of dates, times or decimals whose type differs from that in the first
+        file. Arrow would convert the column to the type in the first file, which may change values.
         """
         expected = self.dataset.schema.field(field.name).type
-        if not is_same_type(field.type, expected):
+        if not may_convert(field.type, expected):
             raise UnreadableData(
                 f"all files must have the same type of column {field.name!r}, got {expected} in "
                 f"{self._files[0]} and {field.type} in {path}"
@@ -319,8 +319,8 @@ def _opened(file: Path, dialect: Dialect = PLAIN) -> Iterator[tuple[Any, Any]]:
 def _type(guessed: "pyarrow.DataType", kind: Kind | None, *, grouped: bool) -> "pyarrow.DataType":
     """The type of a column. The guess from the first block is widened to the expected kind.
 
-    Dates are read as text, since Arrow would infer their type from the first rows alone. So are
-    numbers if their digits may be `grouped`, since Arrow does not know such numbers.
+    Dates are read as text, since Arrow would infer their type from the first rows alone. Numbers
+    are read as text if their digits may be `grouped`, since Arrow cannot read grouped digits.
     """
     import pyarrow
     from pyarrow import types
@@ -362,9 +362,8 @@ class CsvRows(_TextRows):
         mark = token_hex(16)
         last = mark + str(dialect.separator) * len(guessed)
         try:
-            # In a single column, an empty line is a missing value.
-            one = len(guessed) == 1
-            with _csv(_CsvText(text, last), types, dialect, empty_lines=one) as reader:
+            single = len(guessed) == 1  # in a single column, an empty line is a missing value
+            with _csv(_CsvText(text, last), types, dialect, empty_lines=single) as reader:
                 yield from reader
         except pyarrow.ArrowInvalid as error:
             if mark in str(error):

@@ -1,4 +1,4 @@
-"""Hints about settings that read values as they are written."""
+"""Hints in errors: which setting reads values as they are written."""
 
 import re
 from collections.abc import Sequence
@@ -58,10 +58,10 @@ def _hint_of_groups(word: str) -> str:
     sign, more, fraction = found.groups()
     if sign == "," and not more and not fraction:
         return (
-            "it may have a thousands separator, thousands=',' (--thousands ,), or a decimal comma, "
-            "decimal=',' (--decimal ,)"
+            "thousands=',' (--thousands ,) reads a thousands separator, and decimal=',' "
+            "(--decimal ,) reads a decimal comma"
         )
-    # A point that is no decimal point comes with a decimal comma.
+    # If points separate thousands, the decimal sign is a comma.
     comma = sign == "." or (fraction or "").startswith(",")
     named = f"thousands={sign!r}" + " and decimal=','" * comma
     typed = f"--thousands {_typed(sign)}" + " --decimal ," * comma

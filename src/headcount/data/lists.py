@@ -24,8 +24,8 @@ def same_lists(batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
 
 
 def _strings(column: "pyarrow.Array") -> "pyarrow.Array":
-    """The same lists as lists of strings. They are put together anew from their texts, since Arrow
-    casts the wrong texts of a slice of list views.
+    """The same lists as lists of strings. They are made anew from their texts, since a cast by
+    Arrow takes the wrong texts from a slice of list views.
     """
     import pyarrow
     from pyarrow import compute  # slow to import

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def of_objects(objects: list[Any]) -> "pyarrow.Array":
-    """A column of these objects. Dates become times at the beginning of their days. Times become
-    what clocks in their zones show. Decimals become whole numbers or floats.
+    """A column of these objects. A date becomes the time at the beginning of its day. A time with
+    a zone becomes the local time in this zone. Decimals become whole numbers or floats.
     """
     import pyarrow
 
@@ -38,9 +38,9 @@ def is_certain(kind: "pyarrow.DataType") -> bool:
     return not (types.is_temporal(kind) or types.is_decimal(kind))
 
 
-def is_same_type(one: "pyarrow.DataType", other: "pyarrow.DataType") -> bool:
-    """Whether two files with these types of a column give it the same values, whichever of the
-    types is used for both.
+def may_convert(one: "pyarrow.DataType", other: "pyarrow.DataType") -> bool:
+    """Whether Arrow may convert a column from one of these types to the other. Conversions of
+    dates, times and decimals to other kinds of types may change values.
     """
     from pyarrow import types
 
@@ -52,7 +52,7 @@ def is_same_type(one: "pyarrow.DataType", other: "pyarrow.DataType") -> bool:
 
 
 def _local_time(one: Any) -> Any:
-    """A date or time as a time without a zone. NaN becomes None, as missing dates of pandas do."""
+    """A date or time as a time without a zone. NaN and NaT become None."""
     if isinstance(one, np.datetime64):
         one = one.astype("datetime64[us]").item()
     if isinstance(one, float) and math.isnan(one):
@@ -60,7 +60,7 @@ def _local_time(one: Any) -> Any:
     if isinstance(one, datetime):
         try:
             return datetime(*one.timetuple()[:6], one.microsecond)
-        except ValueError:  # pandas' NaT
+        except ValueError:  # NaT of pandas
             return None
     return datetime.combine(one, time()) if isinstance(one, date) else one
 

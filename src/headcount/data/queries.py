@@ -14,8 +14,8 @@ from headcount.data.rows import Rows, unreadable
 _BATCH = 2**17  # how many rows are read at a time
 _TYPED = re.compile(r"\b(all_varchar|columns)\b\s*:?=", re.IGNORECASE)
 _GUESSED = (
-    "DuckDB guesses the types of a CSV file's columns from its rows, and the guarantee assumes that"
-    " no person's value changes such a type: name the types, as in read_csv('file.csv', "
+    "DuckDB guesses the types of a CSV file's columns from its rows. The guarantee assumes that no "
+    "person's value changes such a type. Name the types, as in read_csv('file.csv', "
     "columns={'age': 'INTEGER'}), or read text, as in read_csv('file.csv', all_varchar=true)"
 )
 _log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from weakref import WeakSet
 if TYPE_CHECKING:
     import pyarrow
 
-_PATIENCE = 1.0  # how long to wait for the end of a text, in seconds: a pipe may have none
+_PATIENCE = 1.0  # how many seconds to wait for the end of a text, since a pipe may have no end
 
 
 class Readable(Protocol):
@@ -20,7 +20,7 @@ class Readable(Protocol):
 
 
 class Text:
-    """A text that ends early if it is told to."""
+    """A text that `end` cuts short."""
 
     closed = False
 
@@ -41,7 +41,7 @@ class Text:
         self._ends = True
 
     def wait(self) -> None:
-        """Wait until its reader has seen the end."""
+        """Wait until the reader has seen the end, but not forever."""
         self._ended.wait(_PATIENCE)
 
     def close(self) -> None:
@@ -82,14 +82,14 @@ class ReadAhead:
             yield batch
 
     def close(self) -> None:
-        """Read nothing more. A forked process has no such thread."""
+        """Stop the thread. A forked process does nothing, since it has no such thread."""
         if self._reader is None or self._process != os.getpid():
             return
         from pyarrow import ArrowException
 
         reader, self._reader = self._reader, None
         self._text.end()
-        # The thread rests while many batches wait. So they are taken until it has seen the end.
+        # The thread pauses while many batches wait. So all batches are taken, up to the end.
         with suppress(ArrowException):
             for _ in reader:
                 pass

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PAIRS = {"yes": "no", "y": "n", "true": "false", "t": "f", "1": "0", "on": "off"}
 OPPOSITES = _PAIRS | {no: yes for yes, no in _PAIRS.items()}
 _THOUSANDS = (",", ".", "'", " ")
-_NO_BREAK = "[\u00a0\u202f]"  # blanks at which a line may not be broken
+_NO_BREAK = "[\u00a0\u202f]"  # no-break spaces
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Reading:
         return bool(self.na) or self.trim
 
     def with_nulls(self, column: "pyarrow.Array") -> "pyarrow.Array":
-        """The column with nulls in place of the words in `na`. With `trim`, there are no blanks
-        around texts, and a text of blanks alone becomes null.
+        """The column with nulls in place of the words in `na`. With `trim`, blanks around texts
+        are removed, and a text of blanks alone becomes null.
         """
         if not self.changes_texts:
             return column
@@ -125,8 +125,8 @@ class Reading:
             return text.cast(pyarrow.float64())
 
     def first_unparsed(self, text: "pyarrow.Array") -> int:
-        """The index of the first text that is not a number. It is the length of the column if there
-        is no such text.
+        """The index of the first text that is not a number. If there is no such text, the result
+        is the length of the column.
         """
         fewest, most = 0, len(text)  # how many texts at the beginning are numbers
         while fewest < most:
@@ -147,7 +147,7 @@ class Reading:
         return True
 
     def _without_groups(self, text: "pyarrow.Array") -> "pyarrow.Array":
-        """The texts, but numbers in groups of three digits have nothing between the groups."""
+        """The texts, without the signs between groups of digits. Other texts do not change."""
         from pyarrow import compute
 
         if self.thousands == " ":

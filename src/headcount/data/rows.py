@@ -23,7 +23,7 @@ Kinds: TypeAlias = Mapping[str, Kind]
 # A batch, and the share of all rows that has been read so far. The share may be a guess.
 Batch: TypeAlias = "tuple[pyarrow.RecordBatch, float]"
 _OLD_TEXT = "encoding='latin-1' (--encoding latin-1) reads many older files"
-# Messages of Arrow about data in memory: what must hold and what was got, and a hint.
+# Messages of Arrow about data in memory. Each has a refusal in plain words, and a hint.
 _KNOWN = {
     "Byte-swapped arrays not supported": (
         "have numbers in the byte order of this machine, got the other byte order",
@@ -127,7 +127,7 @@ def check_column(column: str, names: Sequence[str], holder: str) -> None:
 
 
 def _hint_of_names(names: Sequence[str]) -> str:
-    """A hint for users whose table has strange names of columns."""
+    """A hint about names of columns that suggest another separator or another header row."""
     signs = [sign for sign in SEPARATORS if len(names) == 1 and sign in names[0]]
     if signs:
         return f"separator={signs[0]!r} (--separator {SEPARATORS[signs[0]]}) divides this name"

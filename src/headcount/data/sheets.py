@@ -81,7 +81,7 @@ class SheetRows(Rows):
                     hint=f"the sheets are {', '.join(names)}",
                 )
             sheet, row = book.get_sheet_by_name(wanted or names[0]), self.dialect.header_row
-            # Empty rows at the top count if rows are counted.
+            # With `header_row`, empty rows at the top count as rows.
             rows = sheet.to_python(skip_empty_area=row is None)[(row or 1) - 1 :]
         except CalamineError as error:
             raise unreadable(shown, error, self.wanted) from None
@@ -126,8 +126,8 @@ def _texts(cells: list[Any]) -> "pyarrow.Array":
 
 
 def _numbers(cells: list[Any], rules: Reading) -> "pyarrow.Array":
-    """The numbers in cells, of which some are text. If a text is not a number, all cells become
-    text, in which numbers have the decimal sign of texts.
+    """The numbers in cells, some of which are text. If any text is not a number, all cells become
+    text, and their numbers have the decimal sign of the other texts.
     """
     import pyarrow
 
@@ -147,7 +147,7 @@ def _numbers(cells: list[Any], rules: Reading) -> "pyarrow.Array":
 
 
 def _dated(cell: Any, date_format: str | None) -> Any:
-    """A date as a text in the form that the other texts of its column have."""
+    """A cell of a column of texts. A date becomes a text in the format of the column."""
     plain = date_format is None or not isinstance(cell, date)
     return cell if plain else cell.strftime(str(date_format))
 

@@ -1,7 +1,7 @@
 """Rows of files that must stay the same while they are read.
 
-Otherwise an answer could mix rows of an old file and of the file that replaced it. A file counts as
-the same if its size, the time of its last change and its inode are the same.
+Otherwise an answer could mix rows of an old file with rows of a new file. A file is the same as
+before if its size, the time of its last change and its inode are the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,8 @@ _State: TypeAlias = tuple[int, int, int]
 
 
 class SteadyRows(Rows):
-    """The rows of files. They are refused after a pass over the rows in which a file changed, or
-    before which a file changed since it was listed.
+    """The rows of files. Each pass over the rows ends with an error if a file has changed since the
+    files were listed.
     """
 
     def __init__(self, rows: Rows, files: Sequence[Path]) -> None:

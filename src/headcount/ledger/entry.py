@@ -50,7 +50,7 @@ class Entry:
         return {**asdict(self), "trust": str(self.trust), "note": dict(self.note)}
 
     def receipt(self, ledger: str) -> dict[str, Any]:
-        """What identifies the entry among those of all ledgers. `ledger` is the ledger's name."""
+        """What identifies the entry in any ledger. `ledger` is the name of its ledger."""
         return {"ledger": ledger, "dataset": self.dataset, "entry": self.number, "id": self.id}
 
     def to_row(self) -> tuple[object, ...]:

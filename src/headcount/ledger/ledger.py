@@ -140,9 +140,9 @@ class Ledger:
 
         `once` is an optional name of the release. A dataset is charged only once for each name:
         later calls with the same name return the recorded entry. So a program that crashes after a
-        charge can start again. A larger charge with the same name is refused. Such a program must
-        release the same answer again, and not another one. If `again` is false, a later call with
-        the same name is refused as `AlreadyCharged`.
+        charge can start again, but it must then release the same answer. A larger charge with the
+        same name is refused. If `again` is false, every later call with the same name raises
+        `AlreadyCharged`.
         """
         checks.instance("guarantee", guarantee, Guarantee)
         checks.instance("curve", curve, PrivacyCurve)

@@ -128,7 +128,7 @@ class SqliteStore:
 
 
 def _name(error: Exception) -> str:
-    """SQLite's name for a kind of errors, or "" for other errors."""
+    """SQLite's name for this kind of error, or "" if the error is not from SQLite."""
     return "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
 
 

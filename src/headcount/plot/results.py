@@ -47,8 +47,8 @@ def save(
 ) -> None:
     """Write a result to a file. The file extension determines the format. JSON, Parquet and HTML
     files also have `contrasts` and `shares`, if they are given. JSON and Parquet files also have
-    `charge`, which identifies the ledger's entry. `asked` says on an HTML page what was asked of
-    which data.
+    `charge`, which identifies the ledger's entry. HTML pages also have `asked`, a sentence about
+    the question and the data.
     """
     check_path(path)
     kind = {"sampling": sampling, "simultaneous": simultaneous}

@@ -137,26 +137,26 @@ def _read(question: Asked, column: Any, rules: Reading) -> Any:
         codes = Given(meant, given.rows).coded(known, lambda one: said.get(_said(one)), 2)
         return Given(["no", "yes", None], codes)
     if question.of_numbers and rules.parses:
-        _parse(question, Given(meant, given.rows), rules)
+        meant = _parsed(question, Given(meant, given.rows), rules)
     return Given(meant, given.rows)
 
 
-def _parse(question: Asked, given: Given, rules: Reading) -> None:
-    """Replace texts by the numbers that they state."""
+def _parsed(question: Asked, given: Given, rules: Reading) -> list[Any]:
+    """The distinct answers, with numbers in place of the texts that state them."""
     import pyarrow
 
-    places = [
-        at for at, one in enumerate(given.distinct) if isinstance(one, str) and not _is_missing(one)
-    ]
-    texts = pyarrow.array([given.distinct[at] for at in places], pyarrow.string())
+    found = list(given.distinct)
+    places = [at for at, one in enumerate(found) if isinstance(one, str) and not _is_missing(one)]
+    texts = pyarrow.array([found[at] for at in places], pyarrow.string())
     first = rules.first_unparsed(texts)
     if first < len(texts):
         at = places[first]
-        error = wrong_answer(question, given.distinct[at], int(np.argmax(given.rows == at)))
+        error = wrong_answer(question, found[at], int(np.argmax(given.rows == at)))
         error.hint = error.hint or hint_for(error.word, counting=False)
         raise error
     for at, number in zip(places, rules.parsed(texts).to_pylist(), strict=True):
-        given.distinct[at] = number
+        found[at] = number
+    return found
 
 
 def _is_absent(answer: Any, rules: Reading) -> bool:

@@ -11,8 +11,8 @@ Equality    The statistic is T = |π̂_A − π̂_B|/√V(m). Here m is the esti
             together, clamped to [0, 1], and V(m) is the variance of the difference if both shares
             are m. t is the observed T. The p-value is γ + max P_π(T ≥ t) over all π in an interval
             that covers the common share with probability 1 − γ (Berger, Boos 1994). The p-value is
-            valid for all π. P_π includes random responses. It is never below γ. So at 2γ or less,
-            it is mostly γ, and only says that a p-value is at most this large.
+            valid for all π, and is never below γ. At least half of a p-value up to 2γ is γ itself.
+            So such a p-value is only an upper bound. P_π includes random responses.
 """
 
 import math
@@ -97,7 +97,7 @@ def equal_shares(first: Sample, second: Sample) -> float:
 
 
 def is_bound(chance: float) -> bool:
-    """Whether a p-value of `equal_shares` is mostly γ, so that it is only an upper bound."""
+    """Whether a p-value of `equal_shares` is only an upper bound: at least half of it is γ."""
     return chance <= 2 * GAMMA
 
 

@@ -123,7 +123,7 @@ class Histogram(Task):
     def _order(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """The numeric labels in sorted order, and the index of each label's bucket."""
         labels = np.array(self.buckets)
-        if labels.dtype.kind == "f":  # some labels are negative, and others are 2^63 or more
+        if labels.dtype.kind == "f":  # some labels are negative, others are 2^63 or more
             labels = np.array(self.buckets, dtype=object)
         order = np.argsort(labels)
         return labels[order], order
@@ -169,7 +169,8 @@ class Histogram(Task):
         labels, order = self._order
         check_exact(values, max(abs(int(labels[0])), abs(int(labels[-1]))))
         wanted = values
-        if {labels.dtype.kind, values.dtype.kind} == {"i", "u"}:  # NumPy would compare floats
+        # NumPy would compare such numbers as floats.
+        if {labels.dtype.kind, values.dtype.kind} == {"i", "u"}:
             small = labels.dtype.kind == "i" and values.max(initial=0) < 2**63
             wanted = values.astype(np.int64 if small else object)
         nearest = np.minimum(np.searchsorted(labels, wanted), len(labels) - 1)

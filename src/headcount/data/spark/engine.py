@@ -41,7 +41,7 @@ class SparkEngine(Engine):
     remote = True
 
     def census(self, data: Any, question: Question, source: Source, progress: Progress) -> Crowds:
-        # Spark brings the rows of a person together by the name with its blanks.
+        # Spark brings the rows of a person together by the untrimmed name.
         if question.person is not None and question.cleaning.reading.trim:
             raise InvalidParameter("`trim` must come without `person` on Spark, got both")
         if question.values_stay:

@@ -89,8 +89,8 @@ class ChoiceStep:
 
 @dataclass(frozen=True)
 class NamesStep:
-    """Replaces the words that mean a missing name by nulls, in a frame that has only names. Blanks
-    around names are removed if they are ignored.
+    """Replaces the words that mean a missing name by nulls, in a frame that has only names. It also
+    removes blanks around names if they are ignored.
     """
 
     reading: Reading
