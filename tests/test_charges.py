@@ -270,3 +270,22 @@ def test_an_interrupted_commit_says_that_it_was_made(
     with pytest.raises(KeyboardInterrupt) as caught:
         spend(ledger, 0.5)
     assert "the charge is recorded as entry 1 of dataset 'people'" in caught.value.__notes__[0]
+
+
+def test_the_command_says_that_an_interrupted_commit_was_made(
+    headcount: Headcount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path / "spent.db", 2)
+    (tmp_path / "people.csv").write_text("v\n" + "1\n0\n" * 50)
+    writing = sqlite.SqliteStore.writing
+
+    @contextlib.contextmanager
+    def stopped(store: sqlite.SqliteStore) -> Iterator[Any]:
+        with writing(store) as run:
+            yield run
+        raise MemoryError
+
+    monkeypatch.setattr(sqlite.SqliteStore, "writing", stopped)
+    question = ("estimate", "people.csv", "--column", "v", "--epsilon", "1", "--ledger", "spent.db")
+    refused = json.loads(headcount(*question, "--json").out)
+    assert refused["error"]["charged"] is True

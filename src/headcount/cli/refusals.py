@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headcount.cli.interrupts import INTERRUPTED
-from headcount.core.errors import HeadcountError, UnconfirmedCharge
+from headcount.core.errors import HeadcountError
 
 BUG = 70  # the exit status of a bug in Headcount, as in sysexits.h
 _BAD = HeadcountError.exit_status
@@ -55,7 +55,7 @@ def description_of(error: BaseException, *, answered: bool = False) -> ErrorDesc
     described = _kind_of(error, answered=answered)
     if not ledger_use.asked:
         return described
-    charged = error.charged if isinstance(error, UnconfirmedCharge) else bool(ledger_use.charge)
+    charged = vars(error).get("charged", bool(ledger_use.charge))  # None means that it is unknown
     return replace(described, more={**described.more, "charged": charged})
 
 

@@ -215,6 +215,7 @@ class Ledger:
         said = f"nothing was released, but the charge {may} recorded as {entry.place}"
         if not isinstance(error, UnreadableData):
             error.add_note(said)
+            vars(error)["charged"] = recorded  # the command states it, as for `UnconfirmedCharge`
             return
         raise UnconfirmedCharge(
             f"{error.message}; {said}",
