@@ -312,3 +312,53 @@ def test_a_query_says_that_types_are_guessed(
     found = hc.estimate(query=query.format(path), task=hc.Count(), column="value", budget=EXACT)
     assert found.value == 50
     assert ("DuckDB guesses the types" in caplog.text) == guessed
+
+
+LATER_CASES: list[tuple[str, Any, Any, dict[str, Any]]] = [
+    ("csv", "3", "1;", {"task": hc.Boxes(["1", "2", "3"])}),
+    ("sheet", "3", "1;", {"task": hc.Boxes(["1", "2", "3"])}),
+    ("csv", "99.0", " NA", {"bins": [0, 50, 100], "na": ["99", "NA"], "missing": "bucket"}),
+    ("sheet", "99", "NA", {"bins": [0, 50, 100], "na": ["99.0", "NA"], "missing": "bucket"}),
+    (
+        "csv", "99,0", " NA",
+        {"bins": [0, 50, 100], "na": ["99,00", "NA"], "decimal": ",", "missing": "bucket"},
+    ),
+    (
+        "sheet", datetime(1950, 5, 1), "01.05.70",
+        {"period": "year", "bins": ["1940-01-01", "2060-01-01"], "date_format": "%d.%m.%y"},
+    ),
+    ("sheet", NOON, "01.05.2024", {"period": "weekday", "date_format": "%d.%m.%Y"}),
+    ("list", np.float16(0.5), 3, {"bins": [0, 0.25, 1, 4]}),
+    ("frame", np.float16(0.5), 3, {"bins": [0, 0.25, 1, 4]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "usual", "odd", "settings"), LATER_CASES)
+def test_more_cases_that_once_changed_everybody(
+    kind: str, usual: Any, odd: Any, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    for place in (0, 99):
+        changed = [usual] * 100
+        changed[place] = odd
+        assert compared(kind, [usual] * 100, changed, settings, tmp_path)
+
+
+def test_files_of_a_folder_agree_on_kinds_of_numbers(tmp_path: Path) -> None:
+    """As truth values, 2 and 3 would be 1. As a number, the label 01 would be 1."""
+    for first, second in (([True], [0, 1, 2, 3]), (["1"], [1, 2]), ([1], ["01"])):
+        for name, values in (("1", first), ("2", second)):
+            parquet.write_table(pyarrow.table({"value": values}), tmp_path / f"{name}.parquet")
+        with pytest.raises(hc.UnreadableData, match="all files must have the same type of column"):
+            hc.estimate(tmp_path, hc.Histogram(4), column="value", budget=EXACT)
+
+
+def test_names_of_folders_are_not_rewritten(tmp_path: Path) -> None:
+    for name in ("01", "2"):
+        (tmp_path / f"value={name}").mkdir()
+        table = pyarrow.table({"other": [0]})
+        parquet.write_table(table, tmp_path / f"value={name}" / "1.parquet")
+    task = hc.Histogram(["01", "1", "2", "b"])
+    with pytest.raises(hc.UnreadableData, match="without leading zeros, got value=01"):
+        hc.estimate(tmp_path, task, column="value", budget=EXACT)
+    (tmp_path / "value=2").rename(tmp_path / "value=b")  # now all names are text
+    assert hc.estimate(tmp_path, task, column="value", budget=EXACT).value.tolist() == [1, 0, 0, 1]

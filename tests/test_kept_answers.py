@@ -1,8 +1,11 @@
 """Kept answers: what repeated messages hide, what they show, and what a ledger says about them."""
 
+import copy
 import itertools
 import json
 import math
+import os
+import pickle
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -412,6 +415,30 @@ def test_two_programs_do_not_overwrite_what_the_other_has_kept(tmp_path: Path) -
         run(made, answers_to(made), other, 2)
     assert path.read_text() == before
     run(made, answers_to(made), one, 3)
+
+
+def test_one_object_sends_one_wave_at_a_time() -> None:
+    """Copies, forks and threads would randomize the same answers differently for one charge."""
+    made, kept = asked(), hc.KeptAnswers()
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(hc.InvalidParameter, match="must not be copied or pickled"):
+            copied(kept)
+    columns = {"a": np.array([1, 0] * (PEOPLE // 2))}
+    source = hc.SeededSource(1)
+    waves = [kept.prepared(made.design, columns, NAMES, source.part(at)) for at in range(2)]
+    kept.sent(made.design, waves[0])
+    with pytest.raises(hc.InvalidParameter, match="another wave was sent since this one"):
+        kept.sent(made.design, waves[1])
+    repeated = kept.prepared(made.design, columns, NAMES, source.part(2))
+    assert (repeated.batches[0].payload == waves[0].batches[0].payload).all()
+    child = os.fork()
+    if not child:
+        try:
+            kept.prepared(made.design, columns, NAMES, source.part(3))
+        except hc.InvalidParameter:
+            os._exit(3)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
 
 
 def test_a_ledger_knows_answers_that_come_from_a_file(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ refused at once.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -27,6 +26,7 @@ from headcount.data.columns import (
     is_moment,
     is_number,
     is_text,
+    label_set,
     listed,
     moments,
     numbers,
@@ -104,7 +104,7 @@ class Cleaning:
         """The kind of column to expect in a file without types. None means any kind."""
         if self._of_dates or self.periods:
             return "date"
-        if self._of_text or self.reading.yes:
+        if self._of_text or self._of_collections or self.reading.yes:
             return "text"
         if self.edges or self.task.value_kind == "real numbers":
             return "real"
@@ -218,7 +218,7 @@ class Cleaning:
         """The encoded values of a column. `first` is the number of rows in earlier batches."""
         from pyarrow import types
 
-        column = self.reading.with_nulls(plain(column))
+        column = self._read(plain(column))
         is_present = present(column, nan=self.missing != "error")
         given = column if is_present is None else column.filter(is_present)
         codes, wrong = self._codes(given)
@@ -256,6 +256,21 @@ class Cleaning:
             padded[other] = True if unknown is None else ~unknown
         return padded
 
+    def _read(self, column: "pyarrow.Array") -> "pyarrow.Array":
+        """The column with nulls for missing values. A number in `reading.na` is missing whether it
+        is stored as a number or as text.
+        """
+        column = self.reading.with_nulls(column)
+        if not is_text(column.type) or not self._of_numbers or not self.reading.parses:
+            return column
+        return self.reading.with_nulls(self._parsed(column))
+
+    @property
+    def _of_numbers(self) -> bool:
+        """Whether values are numbers, possibly written as text."""
+        strange = self._of_text or self._of_collections or self._of_dates
+        return not (strange or self.periods or self.reading.yes)
+
     def _codes(self, array: "pyarrow.Array") -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """The codes of values, and a mask of values that do not fit (None if all values fit)."""
         from pyarrow import types
@@ -283,8 +298,7 @@ class Cleaning:
 
         if self.reading.yes:
             return self.reading.answers(array, self.dtype)
-        other = not self._of_text and not self._of_collections
-        if is_text(array.type) and other and self.reading.parses:
+        if is_text(array.type) and self._of_numbers and self.reading.parses:
             array = self._parsed(array)
         # Whole numbers may be labels. They become text, as in a CSV file.
         if self._of_text and types.is_integer(array.type):
@@ -356,7 +370,7 @@ class Cleaning:
         """The codes of labels. Arrow looks them up without rounding large numbers to floats."""
         from pyarrow import compute
 
-        labels, places = _label_set(self.declared, array.type, self.dtype)
+        labels, places = label_set(self.declared, array.type, self.dtype)
         indices = compute.index_in(array, value_set=labels)
         wrong = None
         if indices.null_count:
@@ -482,18 +496,3 @@ def _checked(made: Cleaning) -> Cleaning:
     if made.missing not in ("error", "drop"):
         _ = made.fill  # refuses a value that does not fit
     return made
-
-
-@lru_cache(maxsize=8)
-def _label_set(
-    task: Task, kind: "pyarrow.DataType", index: np.dtype[Any]
-) -> tuple["pyarrow.Array", NDArray[Any]]:
-    """The labels that a column of this type can hold, and the number of each label's bucket."""
-    import pyarrow
-
-    held = list(enumerate(task.listed_values or ()))
-    if not is_text(kind):
-        limits = np.iinfo(kind.to_pandas_dtype())
-        held = [(place, label) for place, label in held if limits.min <= int(label) <= limits.max]
-    places, labels = zip(*held, strict=True) if held else ((), ())
-    return pyarrow.array(labels, type=kind), np.array(places, dtype=index)

@@ -1,12 +1,14 @@
 """Converts Arrow columns to the layouts that NumPy and the lookup of labels need."""
 
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headcount.core.errors import InvalidValue
+from headcount.core.task import Task
 from headcount.data.date_formats import moments_in
 from headcount.data.problems import value_text
 
@@ -222,3 +224,18 @@ def present(column: "pyarrow.Array", *, nan: bool) -> "pyarrow.Array | None":
     if floating:
         here = compute.and_(here, compute.invert(column.fill_null(0).is_nan()))
     return here if here.false_count else None
+
+
+@lru_cache(maxsize=8)
+def label_set(
+    task: Task, kind: "pyarrow.DataType", index: np.dtype[Any]
+) -> tuple["pyarrow.Array", NDArray[Any]]:
+    """The labels that a column of this type can hold, and the number of each label's bucket."""
+    import pyarrow
+
+    held = list(enumerate(task.listed_values or ()))
+    if not is_text(kind):
+        limits = np.iinfo(kind.to_pandas_dtype())
+        held = [(place, label) for place, label in held if limits.min <= int(label) <= limits.max]
+    places, labels = zip(*held, strict=True) if held else ((), ())
+    return pyarrow.array(labels, type=kind), np.array(places, dtype=index)

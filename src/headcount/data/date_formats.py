@@ -4,7 +4,7 @@
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from itertools import product
 from typing import Any
 
@@ -17,6 +17,7 @@ from headcount.core.errors import InvalidParameter
 _SAMPLE = datetime(2001, 11, 22, 13, 14, 15, tzinfo=UTC)
 # How many of the parts of a date each period needs. Other periods need three.
 _NEEDED = {"year": 1, "quarter": 2, "month": 2, "hour": 4}
+_WHOLE = "%Y-%m-%dT%H:%M:%S.%f"
 _PARTS = ("year", "month", "day", "hour")
 _DAYS = (
     "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%y",
@@ -54,8 +55,17 @@ def moment_in(text: str, date_format: str) -> datetime | None:
 
 
 def moments_in(texts: Sequence[str], date_format: str) -> NDArray[Any]:
-    """The dates or times that texts state in this format, and NaT for all other texts."""
-    return np.array([moment_in(text, date_format) for text in texts], dtype="M8[us]")
+    """The dates or times that texts state in this format, and NaT for all other texts. A text that
+    `whole_text` wrote is read in every format.
+    """
+    found = (moment_in(text, date_format) or moment_in(text, _WHOLE) for text in texts)
+    return np.array([*found], dtype="M8[us]")
+
+
+def whole_text(moment: date) -> str:
+    """A date or time as a text with all its parts."""
+    whole = moment if isinstance(moment, datetime) else datetime.combine(moment, time())
+    return whole.isoformat(timespec="microseconds")
 
 
 def formats_of(texts: Sequence[str]) -> list[str]:

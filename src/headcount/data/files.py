@@ -9,6 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -130,7 +131,9 @@ class ParquetRows(DatasetRows):
         for fragment in self.dataset.get_fragments():
             keys = dataset.get_partition_keys(fragment.partition_expression)
             for column in columns:
-                if column not in keys:
+                if column in keys and kinds.get(column) in ("text", "date"):
+                    _check_key(column, keys[column], fragment.path)
+                elif column not in keys:
                     schema = fragment.physical_schema
                     check_column(column, schema.names, fragment.path)
                     self._check_type(schema.field(column), fragment.path)
@@ -183,6 +186,19 @@ class ParquetRows(DatasetRows):
         columns in all files.
         """
         return self.name if len(self._files) == 1 else str(self._files[0])
+
+
+def _check_key(column: str, value: Any, path: str) -> None:
+    """Refuse a folder if Arrow read its name as another text, such as 01 as 1. If the names of all
+    folders are numbers, Arrow reads them as numbers.
+    """
+    folders = (part.partition("=") for part in Path(path).parts)
+    written = next((unquote(text) for name, _, text in folders if unquote(name) == column), "")
+    if value is not None and str(value) != written:
+        raise UnreadableData(
+            f"folders must name numbers without leading zeros, got {column}={written}",
+            hint="put the values into a column of the files",
+        )
 
 
 class OneParquetFile(Rows):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headcount.core.errors import InvalidValue, UnreadableData
-from headcount.data.objects import is_certain, of_objects
+from headcount.data.columns import is_text
+from headcount.data.objects import of_objects
 from headcount.data.rows import Batch, Kinds, Rows, unreadable
 
 if TYPE_CHECKING:
@@ -60,11 +61,17 @@ def pandas_rows(data: Any) -> Rows:
         table = pyarrow.Table.from_pandas(frame[columns], preserve_index=False)
         for at, name in enumerate(columns):
             held = getattr(frame[name].dtype, "categories", frame[name]).dtype
-            if held.kind == "O" and not is_certain(table.schema.field(at).type):
+            if held.kind == "O" and not _of_text(table.schema.field(at).type):
                 table = table.set_column(at, name, of_objects(frame[name].tolist()))
         return table.to_reader(max_chunksize=_BATCH)
 
     return FrameRows([*frame.columns], stream, len(frame))
+
+
+def _of_text(kind: "pyarrow.DataType") -> bool:
+    from pyarrow import types
+
+    return is_text(kind.value_type if types.is_dictionary(kind) else kind)
 
 
 def polars_rows(data: Any) -> Rows:

@@ -24,31 +24,30 @@ def of_objects(objects: list[Any]) -> "pyarrow.Array":
     kinds = {*map(type, objects)}
     if any(issubclass(kind, date | np.datetime64) for kind in kinds):
         objects = [_local_time(one) for one in objects]
+    elif any(issubclass(kind, np.generic) for kind in kinds):
+        return of_objects([one.item() if isinstance(one, np.generic) else one for one in objects])
     elif any(issubclass(kind, Decimal) for kind in kinds):
         objects = [_number(one) if isinstance(one, Decimal) else one for one in objects]
     return pyarrow.array(objects)
 
 
-def is_certain(kind: "pyarrow.DataType") -> bool:
-    """Whether Arrow reads each object of a column of this type without regard to the others."""
-    from pyarrow import types
-
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    return not (types.is_temporal(kind) or types.is_decimal(kind))
-
-
 def may_convert(one: "pyarrow.DataType", other: "pyarrow.DataType") -> bool:
-    """Whether Arrow may convert a column from one of these types to the other. Conversions of
-    dates, times and decimals to other kinds of types may change values.
+    """Whether Arrow may convert a column from one of these types to the other. Conversions between
+    other kinds of types may change values.
     """
     from pyarrow import types
 
     if types.is_timestamp(one) and types.is_timestamp(other):
         return bool(one.tz == other.tz)
-    if types.is_decimal(one) and types.is_decimal(other):
-        return True
-    return one == other or (is_certain(one) and is_certain(other))
+    kinds = (
+        (types.is_integer, types.is_floating),
+        (types.is_string, types.is_large_string, types.is_string_view),
+        (types.is_decimal,),
+        (types.is_list, types.is_large_list),
+    )
+    return one == other or any(
+        any(test(one) for test in tests) and any(test(other) for test in tests) for tests in kinds
+    )
 
 
 def _local_time(one: Any) -> Any:

@@ -54,7 +54,8 @@ class Reading:
     @property
     def absent_numbers(self) -> tuple[float, ...]:
         """The numbers that mean a missing value."""
-        return tuple(float(word) for word in self.na if _is_number(word))
+        words = (word.replace(self.decimal, ".") for word in self.na)
+        return tuple(float(word) for word in words if _is_number(word))
 
     @property
     def changes_texts(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headcount.core.cached import cached_property
 from headcount.core.errors import MissingPackage, UnreadableData
+from headcount.data.date_formats import whole_text
 from headcount.data.dialect import Dialect
 from headcount.data.reading import Reading
 from headcount.data.rows import Batch, Kind, Kinds, Rows, check_column, readable, unreadable
@@ -85,7 +86,7 @@ class SheetRows(Rows):
             rows = sheet.to_python(skip_empty_area=row is None)[(row or 1) - 1 :]
         except CalamineError as error:
             raise unreadable(shown, error, self.wanted) from None
-        while rows and not any(_text(cell) for cell in rows[-1]):
+        while rows and all(cell == "" for cell in rows[-1]):
             rows.pop()
         return rows
 
@@ -147,9 +148,9 @@ def _numbers(cells: list[Any], rules: Reading) -> "pyarrow.Array":
 
 
 def _dated(cell: Any, date_format: str | None) -> Any:
-    """A cell of a column of texts. A date becomes a text in the format of the column."""
+    """A cell of a column of texts. A date becomes a text that is read in every format."""
     plain = date_format is None or not isinstance(cell, date)
-    return cell if plain else cell.strftime(str(date_format))
+    return cell if plain else whole_text(cell)
 
 
 def _moment(cell: date | None) -> datetime | None:

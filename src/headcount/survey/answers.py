@@ -138,6 +138,7 @@ def _read(question: Asked, column: Any, rules: Reading) -> Any:
         return Given(["no", "yes", None], codes)
     if question.of_numbers and rules.parses:
         meant = _parsed(question, Given(meant, given.rows), rules)
+        meant = [None if _is_absent(one, rules) else one for one in meant]
     return Given(meant, given.rows)
 
 

@@ -17,7 +17,8 @@ from itertools import combinations
 from operator import eq
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
 import numpy as np
@@ -29,6 +30,7 @@ from headcount.core.messages import Batch
 from headcount.core.protocol import Protocol
 from headcount.core.source import Source
 from headcount.core.table import counted_people
+from headcount.randomness.sources import this_process
 from headcount.survey.design import LINE, Design
 from headcount.survey.kept_file import KeptFile, fingerprint, stored_name
 from headcount.survey.local import dealt, drawn_releases
@@ -111,6 +113,7 @@ class Wave:
     drawings: tuple[Drawings, ...]
     secure: bool
     charges: tuple[str, ...]
+    before: tuple[Drawings, ...]  # what was kept before this wave
 
 
 @dataclass
@@ -135,6 +138,15 @@ class KeptAnswers:
     _drawings: tuple[Drawings, ...] = field(default=(), init=False, repr=False)
     _secure: bool = field(default=True, init=False, repr=False)
     _id: str = field(default_factory=lambda: uuid4().hex, init=False, repr=False)
+    _process: tuple[int, int] = field(default_factory=this_process, init=False, repr=False)
+    _sending: Any = field(default_factory=Lock, init=False, repr=False)
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidParameter(
+            "kept answers must not be copied or pickled, since copies would randomize the same "
+            "answers differently",
+            hint="KeptAnswers.open keeps them in a file",
+        )
 
     @property
     def users(self) -> int:
@@ -149,6 +161,11 @@ class KeptAnswers:
         source: Source,
     ) -> Wave:
         """The messages of one wave. Nothing is kept before `sent` is called."""
+        if self._process != this_process():
+            raise InvalidParameter(
+                "kept answers must be used by the process that made them, got a forked process",
+                hint="KeptAnswers.open keeps them in a file",
+            )
         if self._releases and self._releases != _identity(design):
             raise InvalidParameter("`kept` must come from earlier waves of the same survey")
         names, who = self._numbered(people, design, columns)
@@ -171,7 +188,7 @@ class KeptAnswers:
             batches.append(Batch(messages, int(some.sum()), secure=secure))
         most = max(one.most for one in drawings)
         charges = tuple(f"kept answers {self._id}, value {held}" for held in range(1, most + 1))
-        return Wave(tuple(batches), names, places, tuple(drawings), secure, charges)
+        return Wave(tuple(batches), names, places, tuple(drawings), secure, charges, self._drawings)
 
     @classmethod
     def open(cls, path: str | PathLike[str], survey: "Survey") -> "KeptAnswers":
@@ -209,10 +226,16 @@ class KeptAnswers:
 
     def sent(self, design: Design, wave: Wave) -> None:
         """Keep what was drawn for a wave, because it is sent now."""
-        if self._file is not None:
-            self._file.write(self._document(design, wave))
-        self._releases, self._names = _identity(design), wave.names
-        self._places, self._drawings, self._secure = wave.places, wave.drawings, wave.secure
+        with self._sending:
+            if wave.before is not self._drawings:
+                raise InvalidParameter(
+                    "`kept` must be used for one wave at a time, but another wave was sent since "
+                    "this one was prepared"
+                )
+            if self._file is not None:
+                self._file.write(self._document(design, wave))
+            self._releases, self._names = _identity(design), wave.names
+            self._places, self._drawings, self._secure = wave.places, wave.drawings, wave.secure
 
     def _numbered(
         self, people: Sequence[Any], design: Design, columns: Mapping[str, NDArray[Any]]
