@@ -21,6 +21,7 @@ import pytest
 from pyarrow import parquet
 
 import headcount as hc
+from headcount.survey.questions import Choice
 
 BIG = 2**53
 NOON = datetime(2024, 5, 1, 12, 30)
@@ -362,3 +363,10 @@ def test_names_of_folders_are_not_rewritten(tmp_path: Path) -> None:
         hc.estimate(tmp_path, task, column="value", budget=EXACT)
     (tmp_path / "value=2").rename(tmp_path / "value=b")  # now all names are text
     assert hc.estimate(tmp_path, task, column="value", budget=EXACT).value.tolist() == [1, 0, 0, 1]
+
+
+def test_equal_numbers_may_be_different_answers() -> None:
+    """The first person's 1.0 does not decide that others answered 1.0 instead of 1."""
+    survey = hc.Survey([Choice("a", "?", ("1", "1.0", "2"))], EXACT, hc.Trust.CENTRAL, 5)
+    found = [survey.run({"a": [first, *[1] * 20]}).estimates["a"].value for first in (1.0, 2)]
+    assert np.array(found).round().tolist() == [[20, 1, 0], [20, 0, 1]]

@@ -66,10 +66,11 @@ class Given:
             return cls([*encoded.dictionary.to_pylist(), None], places.astype(np.intp))
         as_list = next((name for name in ("to_pylist", "tolist") if hasattr(column, name)), "")
         listed = getattr(column, as_list)() if as_list else list(column)
-        keys = [_key(answer) for answer in listed]
+        # 1 and 1.0 are equal keys in Python, but they may be different answers.
+        keys = [(type(key), key) for key in map(_key, listed)]
         found: dict[Any, int] = {}
         places = np.array([found.setdefault(key, len(found)) for key in keys], dtype=np.intp)
-        return cls(list(found), places)
+        return cls([key for _, key in found], places)
 
     def numbered(self, question: Asked, words: Mapping[str, int]) -> NDArray[np.int64]:
         """The number that `words` gives to each answer. In an optional question, "no answer" gets
