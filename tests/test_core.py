@@ -74,6 +74,8 @@ def test_errors_survive_copying_and_other_processes() -> None:
     room = {"epsilon": 0.5, "delta": 0.0}
     made: dict[type, Any] = {
         hc.BudgetExhausted: lambda m: hc.BudgetExhausted(m, remaining=room, limit={"epsilon": 1}),
+        hc.AlreadyCharged: lambda m: hc.AlreadyCharged(m, entry={"number": 3}),
+        hc.UnconfirmedCharge: lambda m: hc.UnconfirmedCharge(m, charged=True),
         hc.Infeasible: lambda m: hc.Infeasible(m, nearest={"rate": 0.25}),
         DoesNotFit: lambda m: DoesNotFit(m, Problems(missing=2, first_missing=(7,)), hint="why"),
     }

@@ -273,7 +273,7 @@ def bad(folder: Path) -> None:
             "there must be a file that ends in .csv, .parquet or .jsonl in 'empty', got none",
         ),
         ("two", [], "files must all have the same format, got .csv, .parquet in two"),
-        ("unlike", [], "unlike must be a readable .parquet file, got: "),
+        ("unlike", [], "all files must have the same type of column 'v', got int64 in unlike"),
         ("absent*.csv", [], "there must be a file or folder at 'absent*.csv', got none"),
     ],
     ids=lambda value: value if isinstance(value, str) and " " not in value else "",

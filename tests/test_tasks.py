@@ -193,7 +193,9 @@ def test_a_new_task_says_what_its_estimates_can_be_used_for(
     with pytest.raises(hc.InvalidParameter, match="a count or histogram or table or mean, got mul"):
         hc.Margin(0.1, share=True, sampling=True).check(TASK)
     monkeypatch.setattr(Multiples, "uses", Uses(sampling="binomial", comparison="share"))
-    assert first.to_dict() == plain
+    counted = first.to_dict()
+    assert counted.pop("share")["value"] == pytest.approx(first.value / 5)
+    assert counted == plain
     wide, narrow = first.interval(sampling=True), first.interval()
     assert wide.high - wide.low > narrow.high - narrow.low
     compared = first - second
