@@ -293,8 +293,6 @@ class Prepared:
             self._answered = True
         try:
             found = self._drawn()
-            _log.info("answered: %s", self.release.name)
-            return found
         except BaseException as error:
             self._answered = False
             if self._entry is not None:
@@ -303,6 +301,8 @@ class Prepared:
                     "If `hc.prepare` made the estimate, call `answer` again: it charges nothing."
                 )
             raise
+        _log.info("answered: %s", self.release.name)  # an interrupt from here on draws nothing anew
+        return found
 
     def _check_process(self, done: str) -> None:
         """Refuse a forked child, since each child could give an answer of its own."""

@@ -149,8 +149,8 @@ class ParquetRows(DatasetRows):
                 yield batch, read / max(1, self.count)
 
     def _check_type(self, field: "pyarrow.Field", path: str) -> None:
-        """Refuse a column of dates, times or decimals whose type differs from that in the first
-        file. Arrow would convert the column to the type in the first file, which may change values.
+        """Refuse a column whose type differs too much from that in the first file. Arrow would
+        convert the column to the type in the first file, which may change values.
         """
         expected = self.dataset.schema.field(field.name).type
         if not may_convert(field.type, expected):
